@@ -1,0 +1,54 @@
+"""Identity of the C++ compiler, found without torch.
+
+It is part of every key of a graph with C++ kernels: another compiler contracts and vectorises differently, so its numbers
+may differ. A rank that has no compiler takes the identity that the daemon advertises.
+"""
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+_VERSION_TIMEOUT_S = 10.0
+
+
+def cxx_candidates(configured: str | Sequence[str | None] | None = None) -> tuple[str, ...]:
+    """Compiler names in the order in which Inductor tries them (``torch._inductor.config.cpp.cxx``).
+
+    ``configured`` is that setting; without it, what PyTorch makes of the environment: ``CXX``, else ``g++``.
+    """
+    if configured is None:
+        return (os.environ.get("CXX", "g++"),)
+    if isinstance(configured, str):
+        return (configured,)
+    return tuple(name for name in configured if name)
+
+
+@functools.lru_cache(maxsize=16)
+def _identity_of(path: str) -> str:
+    try:
+        version = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT_S,
+            check=True,
+            env={**os.environ, "LC_ALL": "C"},
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    first_line = version.splitlines()[0] if version else ""
+    return f"{first_line} #{hashlib.sha256(version.encode()).hexdigest()[:12]}"
+
+
+def cxx_identity(candidates: Sequence[str] | None = None) -> str:
+    """Version line and digest of the first compiler that is there, or ``""`` when none is.
+
+    The path is left out: the same compiler in another place makes the same code.
+    """
+    for name in cxx_candidates() if candidates is None else candidates:
+        if path := shutil.which(name):
+            return _identity_of(path)
+    return ""

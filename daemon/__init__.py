@@ -1,0 +1,1 @@
+"""The node service. It handles bytes: it never imports torch and never unpickles."""

@@ -1,0 +1,302 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GraphKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GRAPH_KIND_UNSPECIFIED: _ClassVar[GraphKind]
+    GRAPH_KIND_FORWARD: _ClassVar[GraphKind]
+    GRAPH_KIND_BACKWARD: _ClassVar[GraphKind]
+    GRAPH_KIND_INFERENCE: _ClassVar[GraphKind]
+
+class CompileState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COMPILE_STATE_UNSPECIFIED: _ClassVar[CompileState]
+    COMPILE_STATE_UPLOADING: _ClassVar[CompileState]
+    COMPILE_STATE_QUEUED: _ClassVar[CompileState]
+    COMPILE_STATE_COMPILING: _ClassVar[CompileState]
+
+class Served(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SERVED_UNSPECIFIED: _ClassVar[Served]
+    SERVED_HIT: _ClassVar[Served]
+    SERVED_JOINED: _ClassVar[Served]
+    SERVED_LED: _ClassVar[Served]
+
+class FailureKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FAILURE_KIND_UNSPECIFIED: _ClassVar[FailureKind]
+    FAILURE_KIND_COMPILE_ERROR: _ClassVar[FailureKind]
+    FAILURE_KIND_UNLOADABLE: _ClassVar[FailureKind]
+    FAILURE_KIND_KEY_MISMATCH: _ClassVar[FailureKind]
+    FAILURE_KIND_TIMEOUT: _ClassVar[FailureKind]
+    FAILURE_KIND_WORKER_DIED: _ClassVar[FailureKind]
+    FAILURE_KIND_OUT_OF_MEMORY: _ClassVar[FailureKind]
+    FAILURE_KIND_TOO_LARGE: _ClassVar[FailureKind]
+    FAILURE_KIND_POOL_UNAVAILABLE: _ClassVar[FailureKind]
+
+class KeyState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    KEY_STATE_UNSPECIFIED: _ClassVar[KeyState]
+    KEY_STATE_ABSENT: _ClassVar[KeyState]
+    KEY_STATE_STORED: _ClassVar[KeyState]
+    KEY_STATE_COMPILING: _ClassVar[KeyState]
+    KEY_STATE_FAILED: _ClassVar[KeyState]
+GRAPH_KIND_UNSPECIFIED: GraphKind
+GRAPH_KIND_FORWARD: GraphKind
+GRAPH_KIND_BACKWARD: GraphKind
+GRAPH_KIND_INFERENCE: GraphKind
+COMPILE_STATE_UNSPECIFIED: CompileState
+COMPILE_STATE_UPLOADING: CompileState
+COMPILE_STATE_QUEUED: CompileState
+COMPILE_STATE_COMPILING: CompileState
+SERVED_UNSPECIFIED: Served
+SERVED_HIT: Served
+SERVED_JOINED: Served
+SERVED_LED: Served
+FAILURE_KIND_UNSPECIFIED: FailureKind
+FAILURE_KIND_COMPILE_ERROR: FailureKind
+FAILURE_KIND_UNLOADABLE: FailureKind
+FAILURE_KIND_KEY_MISMATCH: FailureKind
+FAILURE_KIND_TIMEOUT: FailureKind
+FAILURE_KIND_WORKER_DIED: FailureKind
+FAILURE_KIND_OUT_OF_MEMORY: FailureKind
+FAILURE_KIND_TOO_LARGE: FailureKind
+FAILURE_KIND_POOL_UNAVAILABLE: FailureKind
+KEY_STATE_UNSPECIFIED: KeyState
+KEY_STATE_ABSENT: KeyState
+KEY_STATE_STORED: KeyState
+KEY_STATE_COMPILING: KeyState
+KEY_STATE_FAILED: KeyState
+
+class GetCapabilitiesRequest(_message.Message):
+    __slots__ = ("client",)
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    client: Version
+    def __init__(self, client: _Optional[_Union[Version, _Mapping]] = ...) -> None: ...
+
+class GetCapabilitiesResponse(_message.Message):
+    __slots__ = ("daemon", "cxx", "max_graph_bytes", "max_artifact_bytes", "chunk_bytes", "max_lookup_keys", "heartbeat_seconds", "pool")
+    DAEMON_FIELD_NUMBER: _ClassVar[int]
+    CXX_FIELD_NUMBER: _ClassVar[int]
+    MAX_GRAPH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_ARTIFACT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_LOOKUP_KEYS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    daemon: Version
+    cxx: str
+    max_graph_bytes: int
+    max_artifact_bytes: int
+    chunk_bytes: int
+    max_lookup_keys: int
+    heartbeat_seconds: float
+    pool: str
+    def __init__(self, daemon: _Optional[_Union[Version, _Mapping]] = ..., cxx: _Optional[str] = ..., max_graph_bytes: _Optional[int] = ..., max_artifact_bytes: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., max_lookup_keys: _Optional[int] = ..., heartbeat_seconds: _Optional[float] = ..., pool: _Optional[str] = ...) -> None: ...
+
+class Version(_message.Message):
+    __slots__ = ("protocol", "release", "key_format")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    release: str
+    key_format: int
+    def __init__(self, protocol: _Optional[int] = ..., release: _Optional[str] = ..., key_format: _Optional[int] = ...) -> None: ...
+
+class Toolchain(_message.Message):
+    __slots__ = ("torch", "python", "cpu", "cxx", "triton", "accelerator")
+    TORCH_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
+    CPU_FIELD_NUMBER: _ClassVar[int]
+    CXX_FIELD_NUMBER: _ClassVar[int]
+    TRITON_FIELD_NUMBER: _ClassVar[int]
+    ACCELERATOR_FIELD_NUMBER: _ClassVar[int]
+    torch: str
+    python: str
+    cpu: str
+    cxx: str
+    triton: str
+    accelerator: str
+    def __init__(self, torch: _Optional[str] = ..., python: _Optional[str] = ..., cpu: _Optional[str] = ..., cxx: _Optional[str] = ..., triton: _Optional[str] = ..., accelerator: _Optional[str] = ...) -> None: ...
+
+class CompileRequest(_message.Message):
+    __slots__ = ("open", "graph", "chunk", "refused")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    open: OpenCompile
+    graph: BlobHeader
+    chunk: bytes
+    refused: GraphRefused
+    def __init__(self, open: _Optional[_Union[OpenCompile, _Mapping]] = ..., graph: _Optional[_Union[BlobHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ..., refused: _Optional[_Union[GraphRefused, _Mapping]] = ...) -> None: ...
+
+class OpenCompile(_message.Message):
+    __slots__ = ("client", "key", "toolchain", "kind", "requester", "nodes", "key_parts")
+    class KeyPartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TOOLCHAIN_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REQUESTER_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    KEY_PARTS_FIELD_NUMBER: _ClassVar[int]
+    client: Version
+    key: str
+    toolchain: Toolchain
+    kind: GraphKind
+    requester: Requester
+    nodes: int
+    key_parts: _containers.ScalarMap[str, str]
+    def __init__(self, client: _Optional[_Union[Version, _Mapping]] = ..., key: _Optional[str] = ..., toolchain: _Optional[_Union[Toolchain, _Mapping]] = ..., kind: _Optional[_Union[GraphKind, str]] = ..., requester: _Optional[_Union[Requester, _Mapping]] = ..., nodes: _Optional[int] = ..., key_parts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class Requester(_message.Message):
+    __slots__ = ("job", "rank", "world_size", "pid")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    rank: int
+    world_size: int
+    pid: int
+    def __init__(self, job: _Optional[str] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., pid: _Optional[int] = ...) -> None: ...
+
+class BlobHeader(_message.Message):
+    __slots__ = ("size", "sha256")
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    size: int
+    sha256: bytes
+    def __init__(self, size: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
+
+class GraphRefused(_message.Message):
+    __slots__ = ("message",)
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    message: str
+    def __init__(self, message: _Optional[str] = ...) -> None: ...
+
+class CompileResponse(_message.Message):
+    __slots__ = ("send_graph", "progress", "artifact", "chunk", "failure")
+    SEND_GRAPH_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    send_graph: SendGraph
+    progress: Progress
+    artifact: Artifact
+    chunk: bytes
+    failure: CompileFailure
+    def __init__(self, send_graph: _Optional[_Union[SendGraph, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., artifact: _Optional[_Union[Artifact, _Mapping]] = ..., chunk: _Optional[bytes] = ..., failure: _Optional[_Union[CompileFailure, _Mapping]] = ...) -> None: ...
+
+class SendGraph(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("state", "elapsed_seconds", "ahead")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
+    state: CompileState
+    elapsed_seconds: float
+    ahead: int
+    def __init__(self, state: _Optional[_Union[CompileState, str]] = ..., elapsed_seconds: _Optional[float] = ..., ahead: _Optional[int] = ...) -> None: ...
+
+class Artifact(_message.Message):
+    __slots__ = ("blob", "served", "compile_seconds")
+    BLOB_FIELD_NUMBER: _ClassVar[int]
+    SERVED_FIELD_NUMBER: _ClassVar[int]
+    COMPILE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    blob: BlobHeader
+    served: Served
+    compile_seconds: float
+    def __init__(self, blob: _Optional[_Union[BlobHeader, _Mapping]] = ..., served: _Optional[_Union[Served, str]] = ..., compile_seconds: _Optional[float] = ...) -> None: ...
+
+class CompileFailure(_message.Message):
+    __slots__ = ("kind", "message", "traceback", "remembered")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TRACEBACK_FIELD_NUMBER: _ClassVar[int]
+    REMEMBERED_FIELD_NUMBER: _ClassVar[int]
+    kind: FailureKind
+    message: str
+    traceback: str
+    remembered: bool
+    def __init__(self, kind: _Optional[_Union[FailureKind, str]] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ..., remembered: bool = ...) -> None: ...
+
+class LookupRequest(_message.Message):
+    __slots__ = ("keys",)
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, keys: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LookupResponse(_message.Message):
+    __slots__ = ("states",)
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    states: _containers.RepeatedScalarFieldContainer[KeyState]
+    def __init__(self, states: _Optional[_Iterable[_Union[KeyState, str]]] = ...) -> None: ...
+
+class ReportRankRequest(_message.Message):
+    __slots__ = ("requester", "stats")
+    REQUESTER_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
+    requester: Requester
+    stats: RankStats
+    def __init__(self, requester: _Optional[_Union[Requester, _Mapping]] = ..., stats: _Optional[_Union[RankStats, _Mapping]] = ...) -> None: ...
+
+class RankStats(_message.Message):
+    __slots__ = ("requests", "hits", "joined", "led", "fallbacks", "wait_seconds", "load_seconds", "key_seconds", "serialize_seconds", "local_compile_seconds", "saved_seconds", "keys", "artifact_bytes", "graph_bytes")
+    class FallbacksEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    JOINED_FIELD_NUMBER: _ClassVar[int]
+    LED_FIELD_NUMBER: _ClassVar[int]
+    FALLBACKS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    LOAD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    KEY_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SERIALIZE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_COMPILE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SAVED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    requests: int
+    hits: int
+    joined: int
+    led: int
+    fallbacks: _containers.ScalarMap[str, int]
+    wait_seconds: float
+    load_seconds: float
+    key_seconds: float
+    serialize_seconds: float
+    local_compile_seconds: float
+    saved_seconds: float
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    artifact_bytes: int
+    graph_bytes: int
+    def __init__(self, requests: _Optional[int] = ..., hits: _Optional[int] = ..., joined: _Optional[int] = ..., led: _Optional[int] = ..., fallbacks: _Optional[_Mapping[str, int]] = ..., wait_seconds: _Optional[float] = ..., load_seconds: _Optional[float] = ..., key_seconds: _Optional[float] = ..., serialize_seconds: _Optional[float] = ..., local_compile_seconds: _Optional[float] = ..., saved_seconds: _Optional[float] = ..., keys: _Optional[_Iterable[str]] = ..., artifact_bytes: _Optional[int] = ..., graph_bytes: _Optional[int] = ...) -> None: ...
+
+class ReportRankResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
