@@ -1,0 +1,143 @@
+"""Where the daemon of this node listens, found the same way by daemon, CLI and ranks.
+
+An artifact is code, so a rank must not talk to a socket that another user put in its way: the default address lies in
+a folder that only we may enter, and that is checked. Torch-free, and without getpwuid or HOME: containers often have
+neither. It must not create the folder unless asked (`ensure_private_dir`): a rank only looks.
+"""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+ADDRESS_VARIABLE = "INDUCTORD_ADDRESS"
+MAX_SOCKET_PATH = 107
+"""Bytes of a Unix socket path that the kernel takes (``sun_path`` less its end mark)."""
+
+_SCHEME = "unix:"
+_SOCKET = "inductord.sock"
+
+
+class AddressError(ValueError):
+    """An address that cannot be used. The message says why and what to do."""
+
+
+def private_dir() -> Path:
+    """The folder of the default socket: of this user, for this boot. It may not exist yet.
+
+    Raises:
+        AddressError: when the machine has no folder for temporary files.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime and _usable_runtime_dir(Path(runtime)):
+        return Path(runtime) / "inductord"
+    return temporary_dir()
+
+
+def temporary_dir() -> Path:
+    """A private folder among the temporary files, for what is large or has no better place. It may not exist yet.
+
+    Raises:
+        AddressError: when the machine has no folder for temporary files.
+    """
+    try:
+        base = tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise AddressError(f"no folder for temporary files: {error}. Set TMPDIR, or {ADDRESS_VARIABLE}.") from error
+    return Path(base) / f"inductord-{os.geteuid()}"
+
+
+def default_address() -> str:
+    """``unix:<path>`` of the daemon of this user on this node.
+
+    Raises:
+        AddressError: when the path is too long, or its folder exists and is not private to this user.
+    """
+    folder = private_dir()
+    if os.path.lexists(folder):
+        check_private_dir(folder)
+    path = folder / _SOCKET
+    _check_length(path)
+    return f"{_SCHEME}{path}"
+
+
+def configured_address() -> str:
+    """What ``INDUCTORD_ADDRESS`` says, else the default address.
+
+    Raises:
+        AddressError: as `default_address` does.
+    """
+    return os.environ.get(ADDRESS_VARIABLE) or default_address()
+
+
+def socket_path(address: str) -> Path:
+    """The absolute path in a ``unix:`` address.
+
+    Raises:
+        AddressError: for another scheme, a relative path or one that the kernel does not take.
+    """
+    if not address.startswith(_SCHEME):
+        raise AddressError(f"{address!r} is not a Unix socket. Addresses look like unix:/run/inductord/inductord.sock.")
+    text = address.removeprefix(_SCHEME)
+    # gRPC also writes unix:///path.
+    path = Path("/" + text.lstrip("/")) if text.startswith("/") else Path(text)
+    if not path.is_absolute():
+        raise AddressError(
+            f"{address!r} has a relative path: daemon and ranks run in different folders. Give the whole path."
+        )
+    _check_length(path)
+    return path
+
+
+def ensure_private_dir(folder: Path) -> None:
+    """Create ``folder`` for this user alone (0700), or check that it is so.
+
+    Raises:
+        AddressError: when it is another user's, a link, open to others or cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise AddressError(f"cannot make the folder {folder}: {error}. Choose another address.") from error
+    check_private_dir(folder)
+
+
+def check_private_dir(folder: Path) -> None:
+    """Check that only this user may enter ``folder``.
+
+    Raises:
+        AddressError: when it is missing, another user's, a link or open to others.
+    """
+    try:
+        status = folder.lstat()
+    except OSError as error:
+        raise AddressError(f"cannot look at {folder}: {error}.") from error
+    if stat.S_ISLNK(status.st_mode):
+        raise AddressError(f"{folder} is a link; somebody else may have made it. Remove it, or choose another address.")
+    if not stat.S_ISDIR(status.st_mode):
+        raise AddressError(f"{folder} is no folder. Remove it, or choose another address.")
+    if status.st_uid != os.geteuid():
+        raise AddressError(
+            f"{folder} belongs to user {status.st_uid}, not to us ({os.geteuid()}). Choose another address."
+        )
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise AddressError(f"{folder} is open to other users. Run: chmod 700 {folder}")
+
+
+def _usable_runtime_dir(base: Path) -> bool:
+    # It is inherited across su and sudo, and then belongs to somebody else.
+    try:
+        status = base.stat()
+    except OSError:
+        return False
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return base.is_absolute() and ours and os.access(base, os.W_OK | os.X_OK)
+
+
+def _check_length(path: Path) -> None:
+    length = len(os.fsencode(path))
+    if length > MAX_SOCKET_PATH:
+        raise AddressError(
+            f"the socket path {path} has {length} bytes and the kernel takes {MAX_SOCKET_PATH}. "
+            f"Set {ADDRESS_VARIABLE} to a shorter one, such as unix:/tmp/me/inductord.sock."
+        )
