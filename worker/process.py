@@ -1,0 +1,67 @@
+"""The worker process: answers compile requests on an inherited socket until the daemon closes it.
+
+What it runs is given to it, so this module knows neither torch nor what a graph is. It never uses stdout for the
+protocol: whatever a compile prints goes to the daemon's log.
+"""
+
+import argparse
+import os
+import socket
+from collections.abc import Callable, Sequence
+
+from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, Toolchain
+from inductord.v1.worker_pb2 import CompileReply, WorkerReady, WorkerReply, WorkerRequest
+from inductord.worker import framing
+from inductord.worker.supervisor import fork_under_supervisor
+
+Warm = Callable[[], Toolchain]
+"""Imports all that the first compile needs and says under what toolchain this process compiles."""
+
+CompileGraph = Callable[[bytes, int], CompileReply]
+"""Compiles a serialised ``GraphPayload`` with at most so many threads. Never raises for what a graph does."""
+
+
+def main(warm: Warm, compile_graph: CompileGraph, arguments: Sequence[str] | None = None) -> None:
+    """Be a worker: take the socket from the command line, come under a supervisor, serve until the daemon is gone."""
+    parser = argparse.ArgumentParser(description="A compile worker. The inductord daemon starts these by itself.")
+    parser.add_argument("--fd", type=int, required=True, help="inherited socket to speak with the daemon")
+    parser.add_argument("--max-artifact-bytes", type=int, required=True, help="larger artifacts are not sent")
+    options = parser.parse_args(arguments)
+    with socket.socket(fileno=options.fd) as sock:
+        # C++ compilers and inner pools must not hold the connection open after this process.
+        sock.set_inheritable(False)
+        fork_under_supervisor(sock)
+        serve(sock, warm, compile_graph, options.max_artifact_bytes)
+
+
+def serve(sock: socket.socket, warm: Warm, compile_graph: CompileGraph, max_artifact_bytes: int) -> None:
+    """Send ready, then one reply to each request, until the peer closes ``sock``.
+
+    Raises:
+        framing.FrameError: the daemon broke the framing.
+        OSError: the connection broke in the middle of a message.
+    """
+    toolchain = warm()
+    ready = WorkerReply(ready=WorkerReady(pid=os.getpid(), toolchain=toolchain))
+    framing.write_frame(sock, ready.SerializeToString())
+    while (frame := framing.read_frame(sock)) is not None:
+        job = WorkerRequest.FromString(bytes(frame)).compile
+        reply = _bounded(compile_graph(job.graph, job.threads), max_artifact_bytes)
+        framing.write_frame(sock, WorkerReply(compiled=reply).SerializeToString())
+
+
+def _bounded(reply: CompileReply, max_artifact_bytes: int) -> CompileReply:
+    size = len(reply.artifact)
+    if size <= max_artifact_bytes:
+        return reply
+    failure = CompileFailure(
+        kind=FailureKind.FAILURE_KIND_TOO_LARGE,
+        message=f"the artifact has {size} bytes and the daemon takes {max_artifact_bytes}; "
+        "raise max_artifact_bytes to share it",
+    )
+    return CompileReply(
+        failure=failure,
+        compile_seconds=reply.compile_seconds,
+        phases=reply.phases,
+        max_rss_bytes=reply.max_rss_bytes,
+    )
