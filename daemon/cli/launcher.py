@@ -1,0 +1,148 @@
+"""Finds the daemon that a job shall use, and starts one when there is none. Never raises for what goes wrong with it:
+a job without a daemon is a job that compiles as ever."""
+
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from inductord.compiler.address import ensure_private_dir, private_dir, socket_path
+from inductord.compiler.versions import PROTOCOL
+from inductord.daemon.cli.exits import Exit
+from inductord.daemon.cli.process import has_ended, start_detached
+from inductord.daemon.client import AdminClient, ClientError, DaemonAbsent, DaemonDraining
+
+_START_BOUND_S = 20.0
+_DRAIN_BOUND_S = 60.0
+_POLL_S = 0.05
+_LOG_BYTES = 8 << 20
+_TAIL_LINES = 3
+_TAIL_BYTES = 4096
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """The daemon for a job. ``problem``: why there is none, or why it is of no use, as a sentence for people."""
+
+    address: str
+    started: bool = False
+    pid: int | None = None
+    log: Path | None = None
+    problem: str | None = None
+
+
+class Launcher:
+    """Looks for a daemon at ``address``; starts ``inductord serve`` with ``flags`` when nobody listens.
+
+    ``pause`` is called between looks with seconds to sleep, and may raise to give up. ``mask``: the signal mask that
+    the daemon gets.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        flags: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        pause: Callable[[float], None],
+        mask: Collection[int],
+    ) -> None:
+        self._address = address
+        # -P: a training folder with a module named like one of ours must not end up in the daemon.
+        self._argv = [sys.executable, "-P", "-m", "inductord.daemon.cli", "serve", "--address", address, *flags]
+        self._env = env
+        self._pause = pause
+        self._mask = mask
+
+    def find_or_start(self) -> Found:
+        """The daemon, running and healthy, or why there is none.
+
+        Raises:
+            AddressError: the address cannot be used.
+            OSError: the daemon cannot be started.
+        """
+        with AdminClient(self._address) as client:
+            problem = self._wait_while_draining(client)
+            if problem is None:
+                return self._checked(client)
+            if not isinstance(problem, DaemonAbsent):
+                return Found(self._address, problem=str(problem))
+            return self._start(client)
+
+    def _wait_while_draining(self, client: AdminClient) -> ClientError | None:
+        deadline = time.monotonic() + _DRAIN_BOUND_S
+        while True:
+            try:
+                client.check_health()
+            except DaemonDraining as error:
+                # It leaves by itself, and the next one can only start when it has left.
+                if time.monotonic() > deadline:
+                    return error
+            except ClientError as error:
+                return error
+            else:
+                return None
+            self._pause(_POLL_S)
+
+    def _start(self, client: AdminClient) -> Found:
+        log = self._prepare_log()
+        pid = start_detached(self._argv, self._env, log, self._mask)
+        deadline = time.monotonic() + _START_BOUND_S
+        running = True
+        while time.monotonic() < deadline:
+            try:
+                client.check_health()
+            except ClientError:
+                # Not yet. Whether it ever will, the process says.
+                code = has_ended(pid) if running else None
+                if code == Exit.BUSY:
+                    # Another job of this node was faster. Its daemon is coming up.
+                    running = False
+                elif code is not None:
+                    reason = f"a daemon could not be started (exit code {code}): {_tail(log)} Its log: {log}."
+                    return Found(self._address, log=log, problem=reason)
+                self._pause(_POLL_S)
+                continue
+            if running:
+                return self._checked(client, started=True, pid=pid, log=log)
+            return self._checked(client)
+        reason = f"the daemon did not answer within {_START_BOUND_S:.0f} s. Its log: {log}."
+        return Found(self._address, log=log, problem=reason)
+
+    def _checked(
+        self, client: AdminClient, *, started: bool = False, pid: int | None = None, log: Path | None = None
+    ) -> Found:
+        problem = None
+        try:
+            version = client.status().version
+        except ClientError as error:
+            problem = str(error)
+        else:
+            if version.protocol != PROTOCOL:
+                problem = (
+                    f"the daemon at {self._address} is release {version.release} and speaks protocol "
+                    f"{version.protocol}, ranks speak {PROTOCOL}. Stop it with `inductord stop`."
+                )
+        return Found(self._address, started=started, pid=pid, log=log, problem=problem)
+
+    def _prepare_log(self) -> Path:
+        socket = socket_path(self._address)
+        folder = socket.parent
+        if folder == private_dir():
+            ensure_private_dir(folder)
+        log = folder / f"{socket.stem}.log"
+        if log.exists() and log.stat().st_size > _LOG_BYTES:
+            log.replace(log.with_suffix(".log.1"))
+        return log
+
+
+def _tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError as error:
+        return f"(its log cannot be read: {error.strerror})"
+    return " / ".join(line.strip() for line in lines[-_TAIL_LINES:] if line.strip()) or "(it said nothing)"

@@ -1,0 +1,186 @@
+"""``inductord run``: a training command with its compiles shared, then a short report.
+
+The command comes first. Whatever goes wrong with the daemon or the report is said on stderr, and the command runs and
+ends as it would have without inductord: same terminal, same signals, same exit code.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from inductord.daemon.cli import options
+from inductord.daemon.cli.exits import CANNOT_EXECUTE, COMMAND_NOT_FOUND, SIGNAL_BASE
+from inductord.daemon.cli.remarks import remark
+from inductord.daemon.cli.signals import Interrupted, SignalGate
+
+_IDLE_EXIT_S = 600.0
+_REPORT_TIMEOUT_S = 3.0
+
+ReportForm = Literal["text", "json", "none"]
+
+
+@click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@options.connection
+@click.option("--pool", metavar="POOL", help="Pool of a daemon that is started: local, ray or ray://host:port.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="PATH",
+    help="Store of a daemon that is started.",
+)
+@click.option("--max-workers", type=click.IntRange(min=1), metavar="N", help="Workers of a daemon that is started.")
+@click.option(
+    "--report", "form", type=click.Choice(["text", "json", "none"]), default="text", help="The report on stderr."
+)
+@click.option(
+    "--report-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="PATH",
+    help="Write it, as JSON, here too.",
+)
+@click.argument("argv", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    address: str | None,
+    config: Path | None,
+    pool: str | None,
+    store: Path | None,
+    max_workers: int | None,
+    form: ReportForm,
+    report_file: Path | None,
+    argv: tuple[str, ...],
+) -> None:
+    """Run COMMAND with every torch.compile in it routed through the daemon of this node.
+
+    \b
+      inductord run -- torchrun --nproc-per-node 8 train.py
+
+    A daemon is started when none answers; it leaves by itself when it has been idle for ten minutes. Without a daemon
+    the command runs all the same and compiles as ever. Ends with the command's exit code, 128 + n when signal n ended
+    it.
+    """
+    flags = {"pool": pool, "store": store, "max-workers": max_workers, "config": config}
+    # Before anything imports gRPC, whose threads would otherwise receive the signals.
+    with SignalGate() as signals:
+        try:
+            found_address = _prepare_daemon(address, flags, signals)
+        except Interrupted as interrupted:
+            remark(f"{interrupted}; the command was not started.")
+            sys.exit(SIGNAL_BASE + interrupted.signum)
+        job = os.environ.get("INDUCTORD_JOB") or secrets.token_hex(6)
+        with _report_folder() as folder:
+            code = _run(argv, _environment(os.environ, found_address, job, folder), signals)
+            if folder is not None and (form != "none" or report_file is not None):
+                try:
+                    _report(job, folder, found_address, form, report_file)
+                except Exception as error:  # noqa: BLE001 - the command has ended, and its exit code must come through
+                    remark(f"the report could not be made: {error} ({type(error).__name__}).")
+    sys.exit(code)
+
+
+def _prepare_daemon(address: str | None, flags: Mapping[str, object], signals: SignalGate) -> str | None:
+    """Address of the daemon for the job, running if it can be had; ``None`` when not even an address is known."""
+    settings_address = None
+    try:
+        from inductord.daemon.cli.launcher import Launcher
+
+        settings = options.settings(
+            address=address,
+            config=flags["config"],
+            pool=flags["pool"],
+            store_path=flags["store"],
+            max_workers=flags["max-workers"],
+        )
+        settings_address = settings.address
+        given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
+        if not settings.idle_exit_seconds:
+            given.append(f"--idle-exit-seconds={_IDLE_EXIT_S:g}")
+        launcher = Launcher(settings_address, given, os.environ, pause=signals.pause, mask=signals.outside_mask)
+        found = launcher.find_or_start()
+    except Interrupted:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the command must run
+        remark(f"{error} ({type(error).__name__}). The command runs without the daemon and compiles as ever.")
+        return settings_address
+    if found.problem is not None:
+        remark(f"{found.problem} The command runs all the same; what the daemon cannot serve is compiled as ever.")
+    elif found.started and sys.stderr.isatty():
+        remark(f"started a daemon (pid {found.pid}, log {found.log}).")
+    return found.address
+
+
+def _environment(outer: Mapping[str, str], address: str | None, job: str, folder: Path | None) -> dict[str, str]:
+    env = {**outer, "INDUCTORD": "1", "INDUCTORD_JOB": job}
+    if address is not None:
+        env["INDUCTORD_ADDRESS"] = address
+    if folder is not None:
+        env["INDUCTORD_REPORT_DIR"] = str(folder)
+    if outer.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
+        remark(
+            'TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps PyTorch from loading inductord; only backend="inductord" in the '
+            "script will reach it. Unset the variable to route every torch.compile."
+        )
+    return env
+
+
+@contextlib.contextmanager
+def _report_folder() -> Iterator[Path | None]:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="inductord-run-"))
+    except OSError as error:
+        remark(f"no folder for the ranks' reports ({error}); there will be no report.")
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(argv: Sequence[str], env: Mapping[str, str], signals: SignalGate) -> int:
+    from inductord.daemon.cli.process import start_command, wait_for_command
+
+    try:
+        pid = start_command(list(argv), env, signals.outside_mask)
+    except FileNotFoundError:
+        remark(f"{argv[0]}: command not found.")
+        sys.exit(COMMAND_NOT_FOUND)
+    except OSError as error:
+        remark(f"{argv[0]} cannot be executed: {error.strerror}.")
+        sys.exit(CANNOT_EXECUTE)
+    return wait_for_command(pid, signals)
+
+
+def _report(job: str, folder: Path, address: str | None, form: ReportForm, file: Path | None) -> None:
+    from inductord.daemon.cli.report import as_text, make_report, read_rank_files
+    from inductord.daemon.client import AdminClient, ClientError, NotFound
+
+    ranks, damaged = read_rank_files(folder)
+    notes, summary = [], None
+    if address is not None:
+        try:
+            with AdminClient(address, timeout=_REPORT_TIMEOUT_S) as client:
+                summary = client.job(job)
+        except NotFound:
+            # No rank of the job reached it; that is the report's to say.
+            summary = None
+        except ClientError as error:
+            notes.append(f"{error} The numbers are from the ranks' own reports.")
+    report = make_report(job, ranks, daemon=summary, notes=notes, damaged=damaged)
+    if form == "json":
+        sys.stderr.write(json.dumps(report.as_json(), ensure_ascii=False) + "\n")
+    elif form == "text":
+        sys.stderr.write("\n".join(as_text(report)) + "\n")
+    if file is not None:
+        try:
+            file.write_text(json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        except OSError as error:
+            remark(f"the report could not be written to {file}: {error.strerror}.")

@@ -1,0 +1,274 @@
+"""A thin blocking client for the administration of a running daemon.
+
+Every command of the CLI speaks through it. It translates gRPC's status codes into typed errors, in this one place,
+whose messages say what to do. It makes no decisions, prints nothing, and never starts a daemon. Ranks have a client of
+their own.
+"""
+
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self, cast
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from inductord.compiler.address import socket_path
+from inductord.v1 import admin_pb2, admin_pb2_grpc
+
+_CALL_TIMEOUT_S = 5.0
+# Verification reads the whole store; a terabyte at disk speed fits into this.
+_STORE_TIMEOUT_S = 3600.0
+_PROBE_TIMEOUT_S = 1.0
+_PAGE = 1000
+_UCRED = struct.Struct("iii")
+_CHANNEL_OPTIONS = (
+    # Channels to one address share connections, and so their backoff after a refusal: who waits for a daemon to come up
+    # must not be slowed by an earlier try.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 64 << 20),
+)
+
+
+class ClientError(Exception):
+    """Base of what this client raises. ``str()`` of it is for people.
+
+    ::
+
+        ClientError
+        ├── DaemonAbsent      nobody listens at the address
+        ├── DaemonSilent      somebody listens and does not answer in time
+        ├── DaemonDraining    the daemon is about to end and takes no more requests
+        ├── NotFound          there is no such entry or job
+        ├── BadRequest        the daemon refused the arguments
+        └── RequestFailed     everything else, with gRPC's own words
+    """
+
+
+class DaemonAbsent(ClientError):
+    """Nobody listens at the address."""
+
+
+class DaemonSilent(ClientError):
+    """The daemon took the connection and did not answer in time."""
+
+
+class DaemonDraining(ClientError):
+    """The daemon listens, and refuses because it is about to end."""
+
+
+class NotFound(ClientError):
+    """There is no such entry or job."""
+
+
+class BadRequest(ClientError):
+    """The daemon refused the arguments."""
+
+
+class RequestFailed(ClientError):
+    """Any other error of the call."""
+
+
+def why_unreachable(address: str) -> str | None:
+    """Why a plain connect to the socket fails, as a phrase for people, or ``None`` when it succeeds.
+
+    gRPC reports all of these as one code, though what to do about them differs.
+
+    Raises:
+        AddressError: the address is no Unix socket.
+    """
+    path = str(socket_path(address))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PROBE_TIMEOUT_S)
+        try:
+            probe.connect(path)
+        except FileNotFoundError:
+            return f"there is no socket at {path}"
+        except ConnectionRefusedError:
+            return f"the socket {path} is a leftover: the daemon that made it is gone"
+        except PermissionError:
+            return f"user {os.getuid()} may not connect to {path}; the daemon belongs to somebody else"
+        except TimeoutError:
+            return f"{path} takes no more connections; the daemon hangs or is stopped"
+        except OSError as error:
+            return f"connecting to {path} failed: {error.strerror or error}"
+    return None
+
+
+def listener_pid(address: str) -> int | None:
+    """Pid of the process that listens at the socket, or ``None`` when nobody does or it is of another PID namespace.
+
+    The kernel says so, unlike a pid in a status message, which means nothing outside the daemon's container.
+
+    Raises:
+        AddressError: the address is no Unix socket.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PROBE_TIMEOUT_S)
+        try:
+            probe.connect(str(socket_path(address)))
+            credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        except OSError:
+            return None  # `why_unreachable` tells the reason to those who want it.
+    pid, _uid, _gid = _UCRED.unpack(credentials)
+    return int(pid) or None
+
+
+class AdminClient:
+    """Administration of the daemon at ``address`` (``unix:/path``). Connects at the first call.
+
+    Every method raises ``ClientError`` or one of its kinds, and nothing else, for what the daemon or the network does.
+
+    Raises:
+        AddressError: when made for an address that is no Unix socket.
+    """
+
+    def __init__(self, address: str, *, timeout: float = _CALL_TIMEOUT_S) -> None:
+        socket_path(address)
+        self.address = address
+        self._timeout = timeout
+        self._channel = grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
+        self._admin = admin_pb2_grpc.AdminServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self._health = health_pb2_grpc.HealthStub(self._channel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._channel.close()
+
+    def check_health(self, timeout: float = _PROBE_TIMEOUT_S) -> None:
+        """Return when the daemon says that it serves.
+
+        Raises:
+            DaemonDraining: it answers that it does not serve.
+        """
+        with self._translated():
+            answer = self._health.Check(health_pb2.HealthCheckRequest(), timeout=timeout)
+        if answer.status != health_pb2.HealthCheckResponse.SERVING:
+            raise DaemonDraining(_draining(self.address))
+
+    def status(self) -> admin_pb2.Status:
+        """What the daemon is doing now."""
+        with self._translated():
+            answer: admin_pb2.GetStatusResponse = self._admin.GetStatus(
+                admin_pb2.GetStatusRequest(), timeout=self._timeout
+            )
+        return answer.status
+
+    def watch(self, interval: float) -> Iterator[admin_pb2.Status]:
+        """The status now and every ``interval`` seconds (0.1 to 60), until the daemon ends or the iterator is
+        closed."""
+        with self._translated():
+            stream = self._admin.WatchStatus(admin_pb2.WatchStatusRequest(interval_seconds=interval))
+            try:
+                for answer in stream:
+                    yield answer.status
+            finally:
+                stream.cancel()
+
+    def job(self, job: str) -> admin_pb2.JobSummary:
+        """Sums over the ranks of a job.
+
+        Raises:
+            NotFound: no rank of it was seen, or long ago.
+        """
+        with self._translated():
+            answer: admin_pb2.GetJobResponse = self._admin.GetJob(
+                admin_pb2.GetJobRequest(job=job), timeout=self._timeout
+            )
+        return answer.job
+
+    def entries(self, limit: int | None = None) -> Iterator[admin_pb2.Entry]:
+        """Entries of the store, most recently used first, at most ``limit``."""
+        left = limit
+        token = ""
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(_PAGE, left)
+            request = admin_pb2.ListEntriesRequest(page_size=size, page_token=token)
+            with self._translated():
+                page: admin_pb2.ListEntriesResponse = self._admin.ListEntries(request, timeout=self._timeout)
+            yield from page.entries
+            token = page.next_page_token
+            if not token:
+                return
+            if left is not None:
+                left -= len(page.entries)
+
+    def entry(self, key: str) -> admin_pb2.Entry:
+        """One entry by its key or by at least 6 digits of its beginning.
+
+        Raises:
+            NotFound: there is none.
+            BadRequest: the prefix fits several keys, or is no prefix of a key.
+        """
+        with self._translated():
+            answer: admin_pb2.GetEntryResponse = self._admin.GetEntry(
+                admin_pb2.GetEntryRequest(key=key), timeout=self._timeout
+            )
+        return answer.entry
+
+    def verify(self) -> admin_pb2.VerifyStoreResponse:
+        """Have every artifact read and its digest checked. Takes as long as reading the store takes."""
+        with self._translated():
+            answer: admin_pb2.VerifyStoreResponse = self._admin.VerifyStore(
+                admin_pb2.VerifyStoreRequest(), timeout=_STORE_TIMEOUT_S
+            )
+        return answer
+
+    def collect(self, max_bytes: int | None) -> admin_pb2.CollectGarbageResponse:
+        """Evict until the store is at most ``max_bytes`` large; its own limit when ``None``."""
+        request = admin_pb2.CollectGarbageRequest(max_bytes=max_bytes)
+        with self._translated():
+            answer: admin_pb2.CollectGarbageResponse = self._admin.CollectGarbage(request, timeout=_STORE_TIMEOUT_S)
+        return answer
+
+    def shutdown(self, drain_seconds: float | None) -> None:
+        """Ask the daemon to drain and end; returns when it has taken note. ``None``: its configured drain time."""
+        with self._translated():
+            self._admin.Shutdown(admin_pb2.ShutdownRequest(drain_seconds=drain_seconds), timeout=self._timeout)
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except grpc.RpcError as error:
+            raise self._error(error) from error
+
+    def _error(self, error: grpc.RpcError) -> ClientError:
+        # What the blocking API raises is the call itself as well; its types do not say so.
+        call = cast(grpc.Call, error)
+        code, details = call.code(), call.details() or ""
+        match code:
+            case grpc.StatusCode.UNAVAILABLE:
+                why = why_unreachable(self.address)
+                if why is None:
+                    return DaemonDraining(_draining(self.address, details))
+                return DaemonAbsent(f"No daemon answers at {self.address}: {why}.")
+            case grpc.StatusCode.DEADLINE_EXCEEDED:
+                return DaemonSilent(
+                    f"The daemon at {self.address} took the connection and did not answer in time. It hangs or is "
+                    "stopped; look at its log, and end it by its pid if it stays so."
+                )
+            case grpc.StatusCode.NOT_FOUND:
+                return NotFound(details)
+            case grpc.StatusCode.INVALID_ARGUMENT:
+                return BadRequest(details)
+            case grpc.StatusCode.UNIMPLEMENTED:
+                return RequestFailed(
+                    f"The daemon at {self.address} does not know this request: it is of another release. "
+                    "Stop it with `inductord stop` and start this release's."
+                )
+        return RequestFailed(f"The daemon at {self.address} answered {code.name}: {details}")
+
+
+def _draining(address: str, details: str = "") -> str:
+    said = f" It says: {details}." if details else ""
+    return f"The daemon at {address} is about to end and takes no more requests.{said} Try again when it is gone."
