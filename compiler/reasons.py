@@ -10,6 +10,8 @@ class Fallback(enum.StrEnum):
     # The graph cannot travel.
     NOT_CACHEABLE = "not_cacheable"
     USER_TRITON_KERNEL = "user_triton_kernel"
+    DEVICE_UNSUPPORTED = "device_unsupported"
+    DEBUG_TRACE = "debug_trace"
     KEY_FAILED = "key_failed"
     SERIALIZE_FAILED = "serialize_failed"
     GRAPH_TOO_LARGE = "graph_too_large"

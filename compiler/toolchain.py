@@ -1,12 +1,13 @@
-"""Identity of the C++ compiler, found without torch.
+"""Identity of the C++ compiler and of the CPU, found without torch.
 
-It is part of every key of a graph with C++ kernels: another compiler contracts and vectorises differently, so its numbers
-may differ. A rank that has no compiler takes the identity that the daemon advertises.
+The compiler is part of every key: another one contracts and vectorises differently, so its numbers
+may differ. A rank that has none takes the identity that the daemon advertises.
 """
 
 import functools
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -52,3 +53,26 @@ def cxx_identity(candidates: Sequence[str] | None = None) -> str:
         if path := shutil.which(name):
             return _identity_of(path)
     return ""
+
+
+def cpu_identity(cpuinfo: str = "/proc/cpuinfo") -> str:
+    """Machine, widest vector unit and digest of all CPU features, e.g. ``"x86_64 avx512 #0a1b2c3d4e5f"``.
+
+    Inductor compiles with ``-march=native``: what it makes may not run where a feature is missing.
+    """
+    try:
+        with open(cpuinfo) as file:
+            text = file.read()
+    except OSError:
+        text = ""
+    features: set[str] = set()
+    for line in text.splitlines():
+        name, _, values = line.partition(":")
+        if name.strip().lower() in ("flags", "features"):
+            features.update(values.split())
+            break  # all CPUs of a node are of one kind
+    # ATen lets the vector unit be chosen by hand.
+    chosen = os.environ.get("ATEN_CPU_CAPABILITY", "")
+    widest = chosen or next((name for name in ("avx512f", "avx2", "sve", "asimd") if name in features), "scalar")
+    digest = hashlib.sha256(" ".join(sorted(features)).encode()).hexdigest()[:12]
+    return f"{platform.machine()} {widest} #{digest}"

@@ -1,0 +1,17 @@
+"""The one place that touches private PyTorch. Nothing outside this package may import or read a private torch name.
+
+``seam``            where Inductor hands a graph over, and how to let it compile in this process
+``bypass``          which graphs cannot travel, and why
+``fingerprint``     PyTorch's own account of what decides the code, as parts of a key
+``ambient``         process-wide settings that code generation reads: described on the rank, applied on the worker
+``tracing``         symbolic shapes, guards, and what else code generation reads of the tracing context
+``wire``            a graph with its inputs and options as bytes, and back
+``compiling``       the worker's side: bytes to compiled graph
+``loading``         the rank's side: compiled graph to something that runs
+``shared_objects``  C++ kernel libraries: captured where they are built, supplied where they are loaded
+
+Checked against torch 2.11, 2.13 and 2.14 (``SUPPORTED``); on any other version the rank uses plain Inductor and says so.
+"""
+
+SUPPORTED = ((2, 11), (2, 16))
+"""First supported (major, minor) and first that is not, as in ``pyproject.toml``."""

@@ -1,0 +1,93 @@
+"""The worker's side: a graph in, a compiled graph out, as bytes that a rank can load without a compiler."""
+
+import contextlib
+import copy
+import dataclasses
+import pickle
+from collections.abc import Generator
+from typing import Any
+
+import torch
+from torch._dynamo.utils import counters
+from torch._inductor import async_compile as _async_compile
+from torch._inductor import compile_fx as _compile_fx
+from torch._inductor import config as _config
+from torch._inductor import cpu_vec_isa as _cpu_vec_isa
+from torch._inductor import metrics as _metrics
+from torch._inductor import output_code as _output_code
+from torch._inductor.debug import DebugContext
+from torch._inductor.triton_bundler import TritonBundler
+
+from inductord.compiler.adapter import shared_objects, tracing
+from inductord.compiler.adapter.seam import GraphCall
+
+
+class NotAnArtifact(Exception):
+    """Inductor gave something that is no compiled graph and cannot travel."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompiledGraph:
+    """``content``: the pickled ``CompiledFxGraph``; ``libraries``: C++ kernel libraries by source digest."""
+
+    content: bytes
+    libraries: dict[str, bytes]
+
+
+@contextlib.contextmanager
+def configured(config: dict[str, Any], threads: int) -> Generator[None]:
+    """Run the block under the rank's Inductor configuration, with at most ``threads`` compiler threads of our own.
+
+    Inductor sizes its inner pools from the CPUs of the host; the node's pool has shared them out already.
+    """
+    _set_inner_pool(threads)
+    with _config.patch({**config, "compile_threads": threads, "fx_graph_cache": False, "fx_graph_remote_cache": False}):
+        yield
+
+
+def _set_inner_pool(threads: int) -> None:
+    pool = _async_compile.AsyncCompile.pool
+    if pool.cache_info().currsize and pool()._max_workers != threads:
+        pool().shutdown(wait=True)
+        pool.cache_clear()
+
+
+def compile_graph(call: GraphCall) -> CompiledGraph:
+    """Compile a graph in this process, inside ``configured`` and ``tracing.restored``.
+
+    Raises whatever Inductor raises.
+
+    Raises:
+        NotAnArtifact: Inductor's result is of a kind that is not shipped.
+    """
+    _metrics.reset()
+    counters.clear()
+    with DebugContext(), shared_objects.recording() as recorder:
+        TritonBundler.begin_compile()
+        try:
+            graph = _compile_fx._InProcessFxCompile().codegen_and_compile(
+                call.gm, call.example_inputs, call.inputs_to_check, dict(call.options)
+            )
+            bundle, _ = TritonBundler.collect()
+        finally:
+            TritonBundler.end_compile()
+    if not isinstance(graph, _output_code.CompiledFxGraph):
+        raise NotAnArtifact(f"Inductor gave a {type(graph).__name__}")
+    graph.set_triton_bundle(bundle)
+    graph.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
+    libraries = recorder.contents()
+    shipped = copy.copy(graph)
+    shipped.prepare_for_serialization()
+    return CompiledGraph(pickle.dumps(shipped, protocol=pickle.HIGHEST_PROTOCOL), libraries)
+
+
+def warm() -> None:
+    """Do what the first compile of a process would wait for: imports, and finding out what the C++ compiler can do."""
+    _cpu_vec_isa.pick_vec_isa()
+    # Registers all lowerings and decompositions.
+    import torch._inductor.lowering
+    from torch._inductor.fx_passes import joint_graph, post_grad
+
+    joint_graph.lazy_init()
+    post_grad.lazy_init()
+    torch._dynamo.utils.counters.clear()

@@ -1,0 +1,66 @@
+"""The rank's side: a compiled graph from its bytes, as something that runs.
+
+Everything after unpickling is PyTorch's own path for a hit in its local cache: kernels are put in place, the wrapper module
+is loaded, metrics and counters move as if the graph had been compiled here, logs and traces are written.
+"""
+
+import pickle
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch._inductor import codecache as _codecache
+from torch._inductor import output_code as _output_code
+from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+from inductord.compiler.adapter import shared_objects, tracing
+from inductord.compiler.adapter.seam import GraphCall
+
+# PyTorch's tables of loaded modules are not made for two threads (pytorch/pytorch#192368).
+_install_lock = threading.Lock()
+
+
+class GuardsFailed(Exception):
+    """The artifact was made under assumptions about sizes that do not hold here."""
+
+
+class NotInstallable(Exception):
+    """The artifact cannot be loaded in this process. The message says why."""
+
+
+def load(content: bytes, libraries: Mapping[str, bytes], call: GraphCall) -> Any:
+    """A compiled graph ready for Inductor's ``post_compile``, with its guards taken over.
+
+    Args:
+        content: the pickled ``CompiledFxGraph``. Unpickling runs code: only from a daemon that this user trusts.
+        libraries: C++ kernel libraries by source digest.
+        call: the graph that it was compiled for.
+
+    Raises:
+        GuardsFailed: sizes do not fit.
+        NotInstallable: it does not load.
+    """
+    with _install_lock:
+        try:
+            graph = pickle.loads(content)
+        except Exception as error:  # noqa: BLE001 - constructors of PyTorch's classes may fail in any way
+            raise NotInstallable(f"cannot unpickle the compiled graph: {type(error).__name__}: {error}") from error
+        if not isinstance(graph, _output_code.CompiledFxGraph):
+            raise NotInstallable(f"the artifact holds a {type(graph).__name__}")
+        if not tracing.take_over_guards(graph.guards_expr, call.example_inputs):
+            raise GuardsFailed(str(graph.guards_expr))
+        try:
+            constants = _output_code.CompiledFxGraphConstantsWithGm(call.gm)
+            with shared_objects.supplying(libraries, library_folder()):
+                loaded, _ = _codecache.FxGraphCache.cache_hit_post_compile(graph, {}, constants)
+        except Exception as error:  # noqa: BLE001 - loading executes generated code
+            raise NotInstallable(f"cannot load the compiled graph: {type(error).__name__}: {error}") from error
+        if loaded is None:
+            raise NotInstallable("the wrapper module cannot be written or read")
+        return loaded
+
+
+def library_folder() -> Path:
+    """Where kernel libraries are put before they are mapped: below Inductor's own cache, which users know how to place."""
+    return Path(cache_dir()) / "inductord"

@@ -1,0 +1,118 @@
+"""A graph with its inputs and options as bytes, and back.
+
+``GraphPickler`` is PyTorch's own serialiser of FX graphs and fake tensors (torch/fx/_graph_pickler.py). The bytes of one
+graph differ between processes, so they are no key.
+"""
+
+import dataclasses
+import pickle
+from typing import Any
+
+import torch
+from torch._inductor import config as _config
+from torch._inductor.codecache import BypassFxGraphCache
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import _graph_pickler
+
+from inductord.compiler.adapter import tracing
+from inductord.compiler.adapter.seam import GraphCall
+
+# Stacks that point into the rank's modules: large, often not serialisable, and read by no lowering.
+_DROPPED_METADATA = frozenset(
+    {"source_fn_stack", "nn_module_stack", "fwd_source_fn_stack", "fwd_nn_module_stack", "from_node", "output_stack_traces"}
+)
+
+
+class NotSerializable(Exception):
+    """Something in the graph cannot leave the process. The message names it."""
+
+
+class NotLoadable(Exception):
+    """These bytes make no graph here: a custom operator is missing, or they come from another version."""
+
+
+@dataclasses.dataclass(slots=True)
+class Travelling:
+    """What a worker needs to compile as the rank would have. Everything in it is also part of the key."""
+
+    gm: torch.fx.GraphModule
+    example_inputs: list[Any]
+    inputs_to_check: list[int]
+    options: dict[str, Any]
+    config: dict[str, Any]
+    donated_inputs: list[int] | None
+    allow_non_fake_inputs: bool
+
+    def call(self) -> GraphCall:
+        """The call of the seam that this was made from."""
+        return GraphCall(self.gm, self.example_inputs, self.inputs_to_check, self.options)
+
+
+class _Pickler(_graph_pickler.GraphPickler):
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, FakeTensorMode):
+            # The description of a view holds the mode of its base. On the other side there is one mode: the reader's.
+            return _readers_mode, (self._unpickle_state,)
+        return super().reducer_override(obj)
+
+
+def _readers_mode(state: Any) -> FakeTensorMode:
+    mode: FakeTensorMode = state.fake_mode
+    return mode
+
+
+def _keep_metadata(key: str) -> bool:
+    return key not in _DROPPED_METADATA
+
+
+def dumps(call: GraphCall) -> bytes:
+    """Serialise a graph. Leaves it as it was.
+
+    Raises:
+        NotSerializable: naming what cannot be.
+    """
+    fake_mode = tracing.current_fake_mode()
+    travelling = Travelling(
+        gm=call.gm,
+        example_inputs=list(call.example_inputs),
+        inputs_to_check=list(call.inputs_to_check),
+        options=dict(call.options),
+        config=_config.save_config_portable(ignore_private_configs=False),
+        donated_inputs=tracing.donated_inputs(),
+        allow_non_fake_inputs=fake_mode.allow_non_fake_inputs if fake_mode is not None else False,
+    )
+    # The default filter lets only aten and fbgemm operators pass. Whether a worker has the others, it will tell.
+    options = _graph_pickler.Options(ops_filter=None, node_metadata_key_filter=_keep_metadata)
+    try:
+        return _Pickler.dumps(travelling, options)
+    # What pickling raises depends on the object that does not pickle; this list is PyTorch's own plus what we met.
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+        NotImplementedError,
+        AssertionError,
+        RuntimeError,
+        RecursionError,
+        pickle.PicklingError,
+        BypassFxGraphCache,
+    ) as error:
+        raise NotSerializable(f"{type(error).__name__}: {error}") from error
+
+
+def loads(content: bytes, fake_mode: FakeTensorMode) -> Travelling:
+    """A graph from its bytes, its fake tensors belonging to ``fake_mode``. Runs whatever the bytes say: for workers only.
+
+    Raises:
+        NotLoadable: with the reason.
+    """
+    try:
+        travelling = _Pickler.loads(content, fake_mode)
+    except Exception as error:  # noqa: BLE001 - unpickling runs arbitrary constructors; any of them may fail in any way
+        raise NotLoadable(f"{type(error).__name__}: {error}") from error
+    if not isinstance(travelling, Travelling):
+        raise NotLoadable(f"the bytes hold a {type(travelling).__name__}")
+    fake_mode.allow_non_fake_inputs = travelling.allow_non_fake_inputs
+    return travelling
+
+

@@ -1,0 +1,318 @@
+"""The rank's connection to the daemon: one graph at a time over one stream, with bounded waits.
+
+Made when the first graph comes and again after a fork; silence, loss and refusal become ``Unavailable`` with the reason.
+"""
+
+import dataclasses
+import hashlib
+import logging
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import grpc
+
+from inductord.compiler.address import AddressError, socket_path
+from inductord.compiler.reasons import Fallback
+from inductord.compiler.versions import PROTOCOL, this_version
+from inductord.v1 import compiler_pb2 as pb
+from inductord.v1.compiler_pb2_grpc import CompilerServiceStub
+
+log = logging.getLogger("inductord")
+
+_CONNECT_TIMEOUT_S = 1.0
+_CAPABILITIES_TIMEOUT_S = 10.0
+_REPORT_TIMEOUT_S = 1.0
+_SILENT_HEARTBEATS = 5
+_REATTACH_S = 3.0
+_REATTACH_STEP_S = 0.1
+_MAX_MESSAGE = 16 * 1024 * 1024
+
+
+class Unavailable(Exception):
+    """The daemon cannot serve this graph. ``reason`` is counted; the message says what happened."""
+
+    def __init__(self, reason: Fallback, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class CompileFailed(Exception):
+    """The pool could not compile this graph."""
+
+    def __init__(self, failure: pb.CompileFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Received:
+    """An artifact, its digest checked. ``compile_seconds``: what it cost the worker."""
+
+    artifact: bytes
+    served: "pb.Served"
+    compile_seconds: float
+
+
+_STATUS_REASONS = {
+    grpc.StatusCode.UNAVAILABLE: Fallback.DAEMON_LOST,
+    grpc.StatusCode.ABORTED: Fallback.DAEMON_DRAINING,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Fallback.DAEMON_BUSY,
+    grpc.StatusCode.FAILED_PRECONDITION: Fallback.VERSION_MISMATCH,
+    grpc.StatusCode.UNIMPLEMENTED: Fallback.VERSION_MISMATCH,
+    grpc.StatusCode.UNAUTHENTICATED: Fallback.UNAUTHENTICATED,
+    grpc.StatusCode.DATA_LOSS: Fallback.ARTIFACT_CORRUPT,
+    grpc.StatusCode.DEADLINE_EXCEEDED: Fallback.DAEMON_SILENT,
+}
+
+
+def _unavailable(error: grpc.RpcError) -> Unavailable:
+    code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
+    details = error.details() if isinstance(error, grpc.Call) else str(error)
+    return Unavailable(_STATUS_REASONS.get(code, Fallback.DAEMON_ERROR), f"{code.name}: {details}")
+
+
+class Client:
+    """One connection, of one process. Calls block; use it from one thread at a time."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._pid = os.getpid()
+        self._channel: grpc.Channel | None = None
+        self._capabilities: pb.GetCapabilitiesResponse | None = None
+
+    def capabilities(self) -> pb.GetCapabilitiesResponse:
+        """What the daemon is and allows. Connects if need be.
+
+        Raises:
+            Unavailable: nobody answers, or in another version.
+        """
+        if self._capabilities is None or self._pid != os.getpid():
+            self._capabilities = self._connect()
+        return self._capabilities
+
+    def _connect(self) -> pb.GetCapabilitiesResponse:
+        self._pid = os.getpid()
+        _knock(self._address)
+        # One connection a client: pooled subchannels would survive a fork.
+        self._channel = grpc.insecure_channel(
+            self._address,
+            options=[
+                ("grpc.use_local_subchannel_pool", 1),
+                ("grpc.max_receive_message_length", _MAX_MESSAGE),
+                ("grpc.enable_http_proxy", 0),
+            ],
+        )
+        try:
+            answer = CompilerServiceStub(self._channel).GetCapabilities(
+                pb.GetCapabilitiesRequest(client=this_version()), timeout=_CAPABILITIES_TIMEOUT_S
+            )
+        except grpc.RpcError as error:
+            self.close()
+            raise _unavailable(error) from error
+        if answer.daemon.protocol != PROTOCOL or answer.daemon.key_format != this_version().key_format:
+            self.close()
+            raise Unavailable(
+                Fallback.VERSION_MISMATCH,
+                f"the daemon is inductord {answer.daemon.release} (protocol {answer.daemon.protocol}, keys "
+                f"{answer.daemon.key_format}), this rank {this_version().release} (protocol {PROTOCOL}, keys "
+                f"{this_version().key_format}): install the same release on both sides and restart the daemon",
+            )
+        return answer
+
+    def close(self) -> None:
+        """Drop the connection. The next call makes a new one."""
+        if self._channel is not None and self._pid == os.getpid():
+            self._channel.close()
+        self._channel = None
+        self._capabilities = None
+
+    def compile(
+        self,
+        request: pb.OpenCompile,
+        serialize: Callable[[], bytes],
+        progress: Callable[[pb.Progress], None],
+        max_wait: float,
+    ) -> Received:
+        """The artifact of one graph.
+
+        A lost stream is opened once more when a daemon answers again soon: it joins what is being compiled.
+
+        Args:
+            request: what to ask for.
+            serialize: gives the graph's bytes; called in this thread, when the daemon asks for them.
+            progress: told of each change and heartbeat.
+            max_wait: seconds after which to give up.
+
+        Raises:
+            Unavailable: the daemon cannot serve it.
+            CompileFailed: the pool could not compile it.
+            Whatever ``serialize`` raises.
+        """
+        deadline = time.monotonic() + max_wait
+        try:
+            return self._attempt(request, serialize, progress, deadline)
+        except Unavailable as lost:
+            if lost.reason is not Fallback.DAEMON_LOST or not self._reconnect():
+                raise
+            log.info("inductord: the daemon was lost and answers again; asking once more")
+            return self._attempt(request, serialize, progress, deadline)
+
+    def _reconnect(self) -> bool:
+        self.close()
+        end = time.monotonic() + _REATTACH_S
+        while time.monotonic() < end:
+            try:
+                self.capabilities()
+            except Unavailable:
+                time.sleep(_REATTACH_STEP_S)
+            else:
+                return True
+        return False
+
+    def _attempt(
+        self,
+        request: pb.OpenCompile,
+        serialize: Callable[[], bytes],
+        progress: Callable[[pb.Progress], None],
+        deadline: float,
+    ) -> Received:
+        limits = self.capabilities()
+        assert self._channel is not None
+        with _Stream(CompilerServiceStub(self._channel), _SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline) as stream:
+            stream.send(pb.CompileRequest(open=request))
+            while True:
+                response = stream.receive()
+                kind = response.WhichOneof("message")
+                if kind == "send_graph":
+                    self._send_graph(stream, serialize, limits)
+                elif kind == "progress":
+                    progress(response.progress)
+                elif kind == "artifact":
+                    return _receive_artifact(stream, response.artifact)
+                elif kind == "failure":
+                    raise CompileFailed(response.failure)
+                # A message that this release does not know comes from a newer daemon and may be skipped.
+
+    def _send_graph(
+        self, stream: "_Stream", serialize: Callable[[], bytes], limits: pb.GetCapabilitiesResponse
+    ) -> None:
+        try:
+            graph = serialize()
+            if len(graph) > limits.max_graph_bytes:
+                raise Unavailable(
+                    Fallback.GRAPH_TOO_LARGE, f"{len(graph)} bytes, the daemon takes {limits.max_graph_bytes}"
+                )
+        except Exception as error:
+            # Whoever waits for this graph should not wait for our silence.
+            stream.send(pb.CompileRequest(refused=pb.GraphRefused(message=str(error)[:1000])))
+            raise
+        stream.send(pb.CompileRequest(graph=pb.BlobHeader(size=len(graph), sha256=hashlib.sha256(graph).digest())))
+        for start in range(0, len(graph), limits.chunk_bytes):
+            stream.send(pb.CompileRequest(chunk=graph[start : start + limits.chunk_bytes]))
+
+    def report(self, requester: pb.Requester, stats: pb.RankStats) -> None:
+        """Tell the daemon what this rank did so far, if there is a connection.
+
+        Raises:
+            Unavailable: it was not taken.
+        """
+        if self._channel is None or self._pid != os.getpid():
+            return
+        try:
+            CompilerServiceStub(self._channel).ReportRank(
+                pb.ReportRankRequest(requester=requester, stats=stats), timeout=_REPORT_TIMEOUT_S
+            )
+        except grpc.RpcError as error:
+            raise _unavailable(error) from error
+
+
+def _knock(address: str) -> None:
+    """Fail at once where nobody listens: gRPC itself would retry."""
+    try:
+        path = str(socket_path(address))
+    except AddressError as error:
+        raise Unavailable(Fallback.DAEMON_ABSENT, str(error)) from error
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(_CONNECT_TIMEOUT_S)
+            probe.connect(path)
+    except OSError as error:
+        raise Unavailable(
+            Fallback.DAEMON_ABSENT, f"no daemon answers at {address} ({error}); start one with `inductord serve`"
+        ) from error
+
+
+def _receive_artifact(stream: "_Stream", header: pb.Artifact) -> Received:
+    parts: list[bytes] = []
+    size = 0
+    while size < header.blob.size:
+        chunk = stream.receive().chunk
+        if not chunk:
+            raise Unavailable(Fallback.ARTIFACT_CORRUPT, f"the artifact ended after {size} of {header.blob.size} bytes")
+        parts.append(chunk)
+        size += len(chunk)
+    artifact = b"".join(parts)
+    if size != header.blob.size or hashlib.sha256(artifact).digest() != header.blob.sha256:
+        raise Unavailable(Fallback.ARTIFACT_CORRUPT, "the artifact does not have the digest that was announced")
+    return Received(artifact, header.served, header.compile_seconds)
+
+
+class _Stream:
+    """One Compile stream. Responses are read by a thread of their own, so that waiting for them can end."""
+
+    def __init__(self, stub: CompilerServiceStub, silence: float, deadline: float) -> None:
+        self._silence = silence
+        self._deadline = deadline
+        self._outgoing: queue.SimpleQueue[pb.CompileRequest | None] = queue.SimpleQueue()
+        self._incoming: queue.SimpleQueue[pb.CompileResponse | grpc.RpcError | None] = queue.SimpleQueue()
+        self._call = stub.Compile(self._requests())
+        threading.Thread(target=self._read, name="inductord-read", daemon=True).start()
+
+    def __enter__(self) -> "_Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._outgoing.put(None)
+        self._call.cancel()
+
+    def _requests(self) -> Iterator[pb.CompileRequest]:
+        while (message := self._outgoing.get()) is not None:
+            yield message
+
+    def _read(self) -> None:
+        try:
+            for response in self._call:
+                self._incoming.put(response)
+            self._incoming.put(None)
+        except grpc.RpcError as error:
+            self._incoming.put(error)
+
+    def send(self, message: pb.CompileRequest) -> None:
+        self._outgoing.put(message)
+
+    def receive(self) -> pb.CompileResponse:
+        """The next response.
+
+        Raises:
+            Unavailable: the stream broke, ended, fell silent, or the wait is over.
+        """
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise Unavailable(Fallback.WAIT_EXCEEDED, "it took longer than INDUCTORD_MAX_WAIT")
+        try:
+            message = self._incoming.get(timeout=min(self._silence, left))
+        except queue.Empty:
+            if self._silence < left:
+                raise Unavailable(
+                    Fallback.DAEMON_SILENT, f"the daemon gave no sign of life for {self._silence:.0f} s"
+                ) from None
+            raise Unavailable(Fallback.WAIT_EXCEEDED, "it took longer than INDUCTORD_MAX_WAIT") from None
+        if isinstance(message, grpc.RpcError):
+            raise _unavailable(message) from message
+        if message is None:
+            raise Unavailable(Fallback.DAEMON_ERROR, "the daemon ended the stream without an answer")
+        return message

@@ -1,0 +1,108 @@
+"""What a worker does with one graph: load it, check its key, compile it, pack the artifact.
+
+Runs in worker processes of every kind of pool. It never touches training state and never runs a collective.
+"""
+
+import time
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from inductord.compiler import graph_key, payload
+from inductord.compiler.adapter import ambient, compiling, toolchain, tracing, wire
+from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, Toolchain
+from inductord.v1.worker_pb2 import CompileReply
+
+MAX_TRACEBACK = 64 * 1024
+
+
+def warm() -> Toolchain:
+    """Import and find out what the first compile would wait for, and say what this worker compiles with."""
+    compiling.warm()
+    return toolchain.describe("")
+
+
+def compile_graph(graph: bytes, threads: int) -> CompileReply:
+    """Compile a serialised ``GraphPayload``.
+
+    Whatever the graph does becomes a ``CompileFailure``; only the death of the process is left to the pool.
+
+    Args:
+        graph: the payload as the rank sent it.
+        threads: how many compiler threads may run at once.
+    """
+    phases: dict[str, float] = {}
+    start = time.perf_counter()
+    reply = CompileReply()
+    try:
+        reply.artifact = _compile(graph, threads, phases)
+    except _Refused as refused:
+        reply.failure.CopyFrom(refused.failure)
+    except MemoryError as error:
+        reply.failure.CopyFrom(_failure(FailureKind.FAILURE_KIND_OUT_OF_MEMORY, error))
+    except Exception as error:  # noqa: BLE001 - what PyTorch raises for a graph is the result of this task
+        reply.failure.CopyFrom(_failure(FailureKind.FAILURE_KIND_COMPILE_ERROR, error))
+    reply.compile_seconds = time.perf_counter() - start
+    for name, seconds in phases.items():
+        reply.phases[name] = seconds
+    return reply
+
+
+class _Refused(Exception):
+    def __init__(self, failure: CompileFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def _compile(content: bytes, threads: int, phases: dict[str, float]) -> bytes:
+    fake_mode = tracing.fresh_fake_mode()
+    with _phase(phases, "load"):
+        try:
+            graph = payload.unpack_graph(content)
+            travelling = wire.loads(graph.content, fake_mode)
+        except (payload.PayloadError, wire.NotLoadable) as error:
+            raise _Refused(_failure(FailureKind.FAILURE_KIND_UNLOADABLE, error)) from error
+    call = travelling.call()
+    with (
+        ambient.applied(dict(graph.ambient)),
+        compiling.configured(travelling.config, threads),
+        tracing.restored(fake_mode, travelling.donated_inputs),
+    ):
+        with _phase(phases, "key"):
+            _check_key(graph, graph_key.identify(call))
+        with _phase(phases, "compile"):
+            compiled = compiling.compile_graph(call)
+    with _phase(phases, "pack"):
+        return payload.pack_artifact(payload.Artifact(graph.key, compiled.content, compiled.libraries))
+
+
+def _check_key(graph: payload.Graph, own: graph_key.Identified) -> None:
+    if own.key.digest == graph.key:
+        return
+    differing = [
+        f"{field.name}: sent {getattr(graph.toolchain, field.name)!r}, here {getattr(own.toolchain, field.name)!r}"
+        for field in Toolchain.DESCRIPTOR.fields
+        if getattr(graph.toolchain, field.name) != getattr(own.toolchain, field.name)
+    ]
+    why = "; ".join(differing) or "the graph, its options or the settings are not those that the key was made of"
+    raise _Refused(
+        CompileFailure(
+            kind=FailureKind.FAILURE_KIND_KEY_MISMATCH,
+            message=f"sent as {graph.key[:12]}, the worker makes it {own.key.digest[:12]} ({why})",
+        )
+    )
+
+
+def _failure(kind: FailureKind, error: BaseException) -> CompileFailure:
+    text = "".join(traceback.format_exception(error))
+    first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+    return CompileFailure(kind=kind, message=f"{type(error).__name__}: {first}", traceback=text[-MAX_TRACEBACK:])
+
+
+@contextmanager
+def _phase(phases: dict[str, float], name: str) -> Generator[None]:
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        phases[name] = time.perf_counter() - start

@@ -1,0 +1,125 @@
+"""What this rank did: requests, waits, local compiles by reason. Kept here, reported to the daemon, left in a file at exit.
+
+The file is what ``inductord run`` reads when no daemon is left to ask.
+"""
+
+import atexit
+import contextlib
+import json
+import logging
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+from google.protobuf import json_format
+
+from inductord.compiler.reasons import Fallback
+from inductord.compiler.settings import RankSettings
+from inductord.v1.compiler_pb2 import RankStats, Requester, Served
+
+log = logging.getLogger("inductord")
+
+MAX_KEYS = 10_000
+
+
+class Telemetry:
+    """Counts of one process. Safe to use from several threads."""
+
+    def __init__(self, settings: RankSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._stats = RankStats()
+        self._keys: set[str] = set()
+        self._told: set[tuple[Fallback, str]] = set()
+
+    def requester(self) -> Requester:
+        """Who this process is, for the daemon's reports."""
+        settings = self._settings
+        return Requester(job=settings.job, rank=settings.rank, world_size=settings.world_size, pid=os.getpid())
+
+    def snapshot(self) -> RankStats:
+        """The counts so far."""
+        with self._lock:
+            copy = RankStats()
+            copy.CopyFrom(self._stats)
+            copy.keys.extend(sorted(self._keys))
+            return copy
+
+    def requested(self, key: str, key_seconds: float) -> None:
+        """A graph was identified and asked for."""
+        with self._lock:
+            self._stats.requests += 1
+            self._stats.key_seconds += key_seconds
+            if len(self._keys) < MAX_KEYS:
+                self._keys.add(key)
+
+    def sent(self, graph_bytes: int, serialize_seconds: float) -> None:
+        """A graph was serialised for the daemon."""
+        with self._lock:
+            self._stats.graph_bytes += graph_bytes
+            self._stats.serialize_seconds += serialize_seconds
+
+    def served(self, served: "Served", wait_seconds: float, load_seconds: float, compile_seconds: float, size: int) -> None:
+        """An artifact came and was loaded."""
+        with self._lock:
+            stats = self._stats
+            if served == Served.SERVED_HIT:
+                stats.hits += 1
+            elif served == Served.SERVED_JOINED:
+                stats.joined += 1
+            else:
+                stats.led += 1
+            stats.wait_seconds += wait_seconds
+            stats.load_seconds += load_seconds
+            stats.artifact_bytes += size
+            if served != Served.SERVED_LED:
+                stats.saved_seconds += max(0.0, compile_seconds - wait_seconds - load_seconds)
+
+    def fell_back(self, reason: Fallback, message: str, graph: str) -> None:
+        """A graph is compiled here. Said once per reason and graph, counted always."""
+        with self._lock:
+            self._stats.fallbacks[reason.value] += 1
+            new = (reason, graph) not in self._told and len(self._told) < MAX_KEYS
+            if new:
+                self._told.add((reason, graph))
+        if new:
+            log.warning("inductord: %s is compiled by this rank: %s (%s)", graph, message, reason.value)
+
+    def compiled_here(self, seconds: float) -> None:
+        """A local compile took this long."""
+        with self._lock:
+            self._stats.local_compile_seconds += seconds
+
+    def write_at_exit(self) -> None:
+        """Leave the counts in ``report_dir`` when the process ends."""
+        folder = self._settings.report_dir
+        if folder is not None:
+            atexit.register(self._write, folder, os.getpid())
+
+    def _write(self, folder: Path, pid: int) -> None:
+        if os.getpid() != pid:  # a forked data loader inherits the handler, not the counts
+            return
+        row = json_format.MessageToDict(self.snapshot(), preserving_proto_field_name=True)
+        row |= {"rank": self._settings.rank, "world_size": self._settings.world_size, "pid": pid, "job": self._settings.job}
+        try:
+            _write_atomically(folder / f"rank-{self._settings.rank}-{pid}.json", row)
+        except OSError as error:
+            log.warning("inductord: the counts of this rank could not be written to %s: %s", folder, error)
+
+
+def _write_atomically(path: Path, row: dict[str, object]) -> None:
+    """Write one JSON object so that no reader sees half of it.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(row, file)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
