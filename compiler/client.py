@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import grpc
 
@@ -70,17 +71,20 @@ _STATUS_REASONS = {
 
 
 def _unavailable(error: grpc.RpcError) -> Unavailable:
-    code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
-    details = error.details() if isinstance(error, grpc.Call) else str(error)
+    # What gRPC raises is an RpcError and a Call at once, which its types do not say.
+    call: Any = error
+    code: grpc.StatusCode = call.code() if hasattr(call, "code") else grpc.StatusCode.UNKNOWN
+    details = call.details() if hasattr(call, "details") else str(error)
     return Unavailable(_STATUS_REASONS.get(code, Fallback.DAEMON_ERROR), f"{code.name}: {details}")
 
 
 class Client:
-    """One connection, of one process. Calls block; use it from one thread at a time."""
+    """One connection, of one process. Calls block."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._pid = os.getpid()
+        self._connecting = threading.RLock()
         self._channel: grpc.Channel | None = None
         self._capabilities: pb.GetCapabilitiesResponse | None = None
 
@@ -90,9 +94,10 @@ class Client:
         Raises:
             Unavailable: nobody answers, or in another version.
         """
-        if self._capabilities is None or self._pid != os.getpid():
-            self._capabilities = self._connect()
-        return self._capabilities
+        with self._connecting:
+            if self._capabilities is None or self._pid != os.getpid():
+                self._capabilities = self._connect()
+            return self._capabilities
 
     def _connect(self) -> pb.GetCapabilitiesResponse:
         self._pid = os.getpid()
@@ -107,7 +112,7 @@ class Client:
             ],
         )
         try:
-            answer = CompilerServiceStub(self._channel).GetCapabilities(
+            answer: pb.GetCapabilitiesResponse = CompilerServiceStub(self._channel).GetCapabilities(
                 pb.GetCapabilitiesRequest(client=this_version()), timeout=_CAPABILITIES_TIMEOUT_S
             )
         except grpc.RpcError as error:
@@ -182,7 +187,9 @@ class Client:
     ) -> Received:
         limits = self.capabilities()
         assert self._channel is not None
-        with _Stream(CompilerServiceStub(self._channel), _SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline) as stream:
+        with _Stream(
+            CompilerServiceStub(self._channel), _SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline
+        ) as stream:
             stream.send(pb.CompileRequest(open=request))
             while True:
                 response = stream.receive()

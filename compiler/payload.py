@@ -72,7 +72,8 @@ def pack_artifact(artifact: Artifact) -> bytes:
         key=artifact.key,
         compiled_graph=artifact.content,
         shared_objects=[
-            SharedObject(source_digest=digest, content=artifact.libraries[digest]) for digest in sorted(artifact.libraries)
+            SharedObject(source_digest=digest, content=artifact.libraries[digest])
+            for digest in sorted(artifact.libraries)
         ],
     ).SerializeToString()
 
@@ -90,7 +91,9 @@ def unpack_artifact(content: bytes, key: str) -> Artifact:
     _check_format(payload.key_format)
     if payload.key != key:
         raise PayloadError(f"the artifact is of another graph ({payload.key[:12]}, asked for {key[:12]})")
-    return Artifact(payload.key, payload.compiled_graph, {so.source_digest: so.content for so in payload.shared_objects})
+    return Artifact(
+        payload.key, payload.compiled_graph, {so.source_digest: so.content for so in payload.shared_objects}
+    )
 
 
 def _check_format(key_format: int) -> None:

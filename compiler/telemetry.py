@@ -60,7 +60,9 @@ class Telemetry:
             self._stats.graph_bytes += graph_bytes
             self._stats.serialize_seconds += serialize_seconds
 
-    def served(self, served: "Served", wait_seconds: float, load_seconds: float, compile_seconds: float, size: int) -> None:
+    def served(
+        self, served: "Served", wait_seconds: float, load_seconds: float, compile_seconds: float, size: int
+    ) -> None:
         """An artifact came and was loaded."""
         with self._lock:
             stats = self._stats
@@ -101,7 +103,12 @@ class Telemetry:
         if os.getpid() != pid:  # a forked data loader inherits the handler, not the counts
             return
         row = json_format.MessageToDict(self.snapshot(), preserving_proto_field_name=True)
-        row |= {"rank": self._settings.rank, "world_size": self._settings.world_size, "pid": pid, "job": self._settings.job}
+        row |= {
+            "rank": self._settings.rank,
+            "world_size": self._settings.world_size,
+            "pid": pid,
+            "job": self._settings.job,
+        }
         try:
             _write_atomically(folder / f"rank-{self._settings.rank}-{pid}.json", row)
         except OSError as error:

@@ -15,3 +15,9 @@ Checked against torch 2.11, 2.13 and 2.14 (``SUPPORTED``); on any other version 
 
 SUPPORTED = ((2, 11), (2, 16))
 """First supported (major, minor) and first that is not, as in ``pyproject.toml``."""
+
+
+def supported(version: str) -> bool:
+    """Whether the adapter was made for this release of torch, e.g. ``"2.13.0+cpu"``."""
+    major, minor = version.split(".")[:2]
+    return SUPPORTED[0] <= (int(major), int(minor)) < SUPPORTED[1]

@@ -35,7 +35,9 @@ def check(call: GraphCall) -> None:
     if type(V.choices) is not InductorChoices:
         raise Bypass(Fallback.NOT_CACHEABLE, f"{type(V.choices).__qualname__} decides in place of Inductor's choices")
     if devices := sorted(_device_types(call) - {"cpu"}):
-        raise Bypass(Fallback.DEVICE_UNSUPPORTED, f"the pool compiles for CPUs; this graph runs on {', '.join(devices)}")
+        raise Bypass(
+            Fallback.DEVICE_UNSUPPORTED, f"the pool compiles for CPUs; this graph runs on {', '.join(devices)}"
+        )
     if _has_user_triton_kernel(call):
         raise Bypass(Fallback.USER_TRITON_KERNEL, "a Triton kernel of the user is known to this process only")
     try:

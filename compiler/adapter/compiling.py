@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Generator
 from typing import Any
 
-import torch
 from torch._dynamo.utils import counters
 from torch._inductor import async_compile as _async_compile
 from torch._inductor import compile_fx as _compile_fx

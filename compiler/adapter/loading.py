@@ -44,7 +44,7 @@ def load(content: bytes, libraries: Mapping[str, bytes], call: GraphCall) -> Any
     with _install_lock:
         try:
             graph = pickle.loads(content)
-        except Exception as error:  # noqa: BLE001 - constructors of PyTorch's classes may fail in any way
+        except Exception as error:
             raise NotInstallable(f"cannot unpickle the compiled graph: {type(error).__name__}: {error}") from error
         if not isinstance(graph, _output_code.CompiledFxGraph):
             raise NotInstallable(f"the artifact holds a {type(graph).__name__}")
@@ -54,7 +54,7 @@ def load(content: bytes, libraries: Mapping[str, bytes], call: GraphCall) -> Any
             constants = _output_code.CompiledFxGraphConstantsWithGm(call.gm)
             with shared_objects.supplying(libraries, library_folder()):
                 loaded, _ = _codecache.FxGraphCache.cache_hit_post_compile(graph, {}, constants)
-        except Exception as error:  # noqa: BLE001 - loading executes generated code
+        except Exception as error:
             raise NotInstallable(f"cannot load the compiled graph: {type(error).__name__}: {error}") from error
         if loaded is None:
             raise NotInstallable("the wrapper module cannot be written or read")

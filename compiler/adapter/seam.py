@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch._inductor import compile_fx as _compile_fx
 
-from inductord.compiler.adapter import SUPPORTED
 from inductord.v1.compiler_pb2 import GraphKind
 
 
@@ -46,12 +45,6 @@ Router = Callable[[GraphCall, InProcess], Any]
 
 _lock = threading.Lock()
 _installed = False
-
-
-def supported() -> bool:
-    """Whether the running torch is one that this adapter was made for."""
-    version = torch.__version__.split(".")
-    return SUPPORTED[0] <= (int(version[0]), int(version[1])) < SUPPORTED[1]
 
 
 def install(router: Router) -> None:

@@ -110,14 +110,20 @@ def _load_from_memory(cache: Any, name: str, content: bytes) -> Library:
 
 
 def _install() -> None:
-    original = _codecache.CppCodeCache.load_async.__func__  # type: ignore[attr-defined]
+    original = _codecache.CppCodeCache.load_async.__func__
 
     def load_async(
-        cls: Any, main_code: str, device_type: str = "cpu", submit_fn: Any = None, extra_flags: Any = (), *args: Any, **kw: Any
+        cls: Any,
+        main_code: str,
+        device_type: str = "cpu",
+        submit_fn: Any = None,
+        extra_flags: Any = (),
+        *args: Any,
+        **kw: Any,
     ) -> Callable[[], Library]:
         recording, supply = _RECORDING.get(), _SUPPLY.get()
         if recording is None and supply is None:
-            return original(cls, main_code, device_type, submit_fn, extra_flags, *args, **kw)  # type: ignore[no-any-return]
+            return original(cls, main_code, device_type, submit_fn, extra_flags, *args, **kw)
         kernel_code = kw.get("optimized_code", args[0] if args else None) or ""
         digest = source_digest(cls.__name__, main_code, device_type, tuple(extra_flags), kernel_code)
         if supply is not None:

@@ -19,7 +19,14 @@ from inductord.compiler.adapter.seam import GraphCall
 
 # Stacks that point into the rank's modules: large, often not serialisable, and read by no lowering.
 _DROPPED_METADATA = frozenset(
-    {"source_fn_stack", "nn_module_stack", "fwd_source_fn_stack", "fwd_nn_module_stack", "from_node", "output_stack_traces"}
+    {
+        "source_fn_stack",
+        "nn_module_stack",
+        "fwd_source_fn_stack",
+        "fwd_nn_module_stack",
+        "from_node",
+        "output_stack_traces",
+    }
 )
 
 
@@ -108,11 +115,9 @@ def loads(content: bytes, fake_mode: FakeTensorMode) -> Travelling:
     """
     try:
         travelling = _Pickler.loads(content, fake_mode)
-    except Exception as error:  # noqa: BLE001 - unpickling runs arbitrary constructors; any of them may fail in any way
+    except Exception as error:
         raise NotLoadable(f"{type(error).__name__}: {error}") from error
     if not isinstance(travelling, Travelling):
         raise NotLoadable(f"the bytes hold a {type(travelling).__name__}")
     fake_mode.allow_non_fake_inputs = travelling.allow_non_fake_inputs
     return travelling
-
-

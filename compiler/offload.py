@@ -1,0 +1,179 @@
+"""One graph through the daemon, or, whatever goes wrong on the way, compiled here with the reason counted.
+
+This is where training is kept from getting worse: every stage that may fail is named, and its failure ends in the compile
+that would have happened without inductord.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Generator
+from typing import Any
+
+from inductord.compiler import graph_key, payload
+from inductord.compiler.adapter import bypass, loading, wire
+from inductord.compiler.adapter.seam import GraphCall, InProcess
+from inductord.compiler.client import Client, CompileFailed, Received, Unavailable
+from inductord.compiler.progress import ProgressLine
+from inductord.compiler.reasons import Fallback
+from inductord.compiler.settings import RankSettings
+from inductord.compiler.telemetry import Telemetry
+from inductord.compiler.versions import this_version
+from inductord.v1.compiler_pb2 import FailureKind, GraphKind, OpenCompile
+
+log = logging.getLogger("inductord")
+
+_AVOID_SILENT_S = 60.0
+"""After silence the daemon is left alone this long: waiting for it once is enough."""
+
+_FAILURE_REASONS = {
+    FailureKind.FAILURE_KIND_COMPILE_ERROR: Fallback.COMPILE_FAILED,
+    FailureKind.FAILURE_KIND_UNLOADABLE: Fallback.WORKER_CANNOT_LOAD,
+    FailureKind.FAILURE_KIND_KEY_MISMATCH: Fallback.KEY_MISMATCH,
+    FailureKind.FAILURE_KIND_TIMEOUT: Fallback.COMPILE_TIMEOUT,
+    FailureKind.FAILURE_KIND_WORKER_DIED: Fallback.WORKER_DIED,
+    FailureKind.FAILURE_KIND_OUT_OF_MEMORY: Fallback.WORKER_OUT_OF_MEMORY,
+    FailureKind.FAILURE_KIND_TOO_LARGE: Fallback.ARTIFACT_TOO_LARGE,
+    FailureKind.FAILURE_KIND_POOL_UNAVAILABLE: Fallback.POOL_UNAVAILABLE,
+}
+_KINDS = {
+    GraphKind.GRAPH_KIND_FORWARD: "forward graph",
+    GraphKind.GRAPH_KIND_BACKWARD: "backward graph",
+    GraphKind.GRAPH_KIND_INFERENCE: "inference graph",
+}
+
+
+class FallBack(Exception):
+    """This graph is compiled here, because of ``reason``."""
+
+    def __init__(self, reason: Fallback, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Offload:
+    """Decides about each graph of this process and keeps count."""
+
+    def __init__(self, settings: RankSettings, client: Client, telemetry: Telemetry) -> None:
+        self._settings = settings
+        self._client = client
+        self._telemetry = telemetry
+        self._avoid_until = 0.0
+
+    def __call__(self, call: GraphCall, in_process: InProcess) -> Any:
+        """The compiled graph, from the daemon or compiled here; raises what the local compile raises."""
+        label = f"{_KINDS[call.kind]} of {call.nodes} nodes"
+        try:
+            try:
+                return self._through_daemon(call, label)
+            except FallBack as fallback:
+                self._telemetry.fell_back(fallback.reason, str(fallback), label)
+            start = time.perf_counter()
+            try:
+                return in_process()
+            finally:
+                self._telemetry.compiled_here(time.perf_counter() - start)
+        finally:
+            self._report()
+
+    def _through_daemon(self, call: GraphCall, label: str) -> Any:
+        self._check_wanted(call)
+        identified = self._identify(call)
+        key = identified.key
+        log.debug("inductord: %s is %s", label, key.digest)
+        request = OpenCompile(
+            client=this_version(),
+            key=key.digest,
+            toolchain=identified.toolchain,
+            kind=call.kind,
+            requester=self._telemetry.requester(),
+            nodes=call.nodes,
+            key_parts=key.parts,
+        )
+        start = time.perf_counter()
+        received = self._receive(request, call, identified, f"{label} ({key.digest[:12]})")
+        waited = time.perf_counter() - start
+        start = time.perf_counter()
+        loaded = self._load(received, call, key.digest)
+        self._telemetry.served(
+            received.served, waited, time.perf_counter() - start, received.compile_seconds, len(received.artifact)
+        )
+        return loaded
+
+    def _check_wanted(self, call: GraphCall) -> None:
+        if not self._settings.enabled:
+            raise FallBack(Fallback.DISABLED, "INDUCTORD=0")
+        try:
+            bypass.check(call)
+        except bypass.Bypass as reason:
+            raise FallBack(reason.reason, str(reason)) from reason
+        if time.monotonic() < self._avoid_until:
+            raise FallBack(
+                Fallback.DAEMON_SILENT, f"the daemon was silent; it is asked again after {_AVOID_SILENT_S:.0f} s"
+            )
+
+    def _identify(self, call: GraphCall) -> graph_key.Identified:
+        with self._daemon_errors():
+            cxx_elsewhere = self._client.capabilities().cxx
+        start = time.perf_counter()
+        try:
+            identified = graph_key.identify(call, cxx_elsewhere)
+        except bypass.Bypass as reason:
+            raise FallBack(reason.reason, str(reason)) from reason
+        except Exception as error:
+            raise FallBack(Fallback.KEY_FAILED, f"{type(error).__name__}: {error}") from error
+        self._telemetry.requested(identified.key.digest, time.perf_counter() - start)
+        return identified
+
+    def _receive(self, request: OpenCompile, call: GraphCall, identified: graph_key.Identified, label: str) -> Received:
+        line = ProgressLine(label, enabled=self._settings.progress)
+
+        def serialize() -> bytes:
+            start = time.perf_counter()
+            try:
+                content = wire.dumps(call)
+            except wire.NotSerializable as error:
+                raise FallBack(Fallback.SERIALIZE_FAILED, str(error)) from error
+            graph = payload.pack_graph(
+                payload.Graph(request.key, identified.toolchain, call.kind, identified.ambient, content)
+            )
+            self._telemetry.sent(len(graph), time.perf_counter() - start)
+            return graph
+
+        try:
+            with self._daemon_errors():
+                return self._client.compile(request, serialize, line.update, self._settings.max_wait)
+        except CompileFailed as failed:
+            log.info("inductord: the worker's traceback for %s:\n%s", label, failed.failure.traceback)
+            reason = _FAILURE_REASONS.get(failed.failure.kind, Fallback.COMPILE_FAILED)
+            raise FallBack(reason, failed.failure.message) from failed
+        finally:
+            line.close()
+
+    @contextlib.contextmanager
+    def _daemon_errors(self) -> Generator[None]:
+        try:
+            yield
+        except Unavailable as lost:
+            if lost.reason is Fallback.DAEMON_SILENT:
+                self._avoid_until = time.monotonic() + _AVOID_SILENT_S
+                self._client.close()
+            raise FallBack(lost.reason, str(lost)) from lost
+
+    def _load(self, received: Received, call: GraphCall, key: str) -> Any:
+        try:
+            artifact = payload.unpack_artifact(received.artifact, key)
+            return loading.load(artifact.content, artifact.libraries, call)
+        except payload.PayloadError as error:
+            raise FallBack(Fallback.ARTIFACT_CORRUPT, str(error)) from error
+        except loading.GuardsFailed as error:
+            raise FallBack(Fallback.GUARDS_FAILED, str(error)) from error
+        except loading.NotInstallable as error:
+            raise FallBack(Fallback.INSTALL_FAILED, str(error)) from error
+
+    def _report(self) -> None:
+        try:
+            self._client.report(self._telemetry.requester(), self._telemetry.snapshot())
+        except Unavailable as lost:
+            # The counts are cumulative: the next report carries these too, and the file at exit has them all.
+            log.debug("inductord: the daemon did not take this rank's counts: %s", lost)

@@ -1,0 +1,85 @@
+"""Which graphs of this process go through the daemon: all (the environment asked), or those of ``backend="inductord"``."""
+
+import contextlib
+import contextvars
+import functools
+import logging
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+import torch
+
+from inductord.compiler import adapter
+from inductord.compiler.client import Client
+from inductord.compiler.reasons import Fallback
+from inductord.compiler.settings import SettingsError, from_environment
+from inductord.compiler.telemetry import Telemetry
+
+log = logging.getLogger("inductord")
+
+_asked: contextvars.ContextVar[bool] = contextvars.ContextVar("inductord_asked", default=False)
+_everything = False
+_lock = threading.Lock()
+
+
+@functools.cache
+def _ready() -> bool:
+    """Set the seam, once. False when this process must stay with plain Inductor; the reason is logged and counted.
+
+    Never raises: it runs while ``import torch._inductor`` of an unsuspecting script is under way.
+    """
+    with _lock:
+        try:
+            settings = from_environment()
+        except SettingsError as error:
+            log.error("inductord is off in this process: %s", error)
+            return False
+        telemetry = Telemetry(settings)
+        telemetry.write_at_exit()
+        if not adapter.supported(torch.__version__):
+            low, high = (".".join(map(str, version)) for version in adapter.SUPPORTED)
+            telemetry.fell_back(
+                Fallback.UNSUPPORTED_TORCH,
+                f"torch {torch.__version__} is not in the range {low} <= torch < {high} that this release was made for",
+                "every graph of this process",
+            )
+            return False
+        try:
+            from inductord.compiler.adapter import seam
+            from inductord.compiler.offload import Offload
+
+            offload = Offload(settings, Client(settings.address), telemetry)
+            seam.install(functools.partial(_route, offload))
+        except (ImportError, AttributeError) as error:
+            telemetry.fell_back(
+                Fallback.UNSUPPORTED_TORCH,
+                f"torch {torch.__version__} lacks what the adapter needs: {error}",
+                "every graph of this process",
+            )
+            return False
+        return True
+
+
+def _route(offload: Callable[..., Any], call: Any, in_process: Callable[[], Any]) -> Any:
+    if _everything or _asked.get():
+        return offload(call, in_process)
+    return in_process()
+
+
+def route_everything() -> None:
+    """From now on every graph that Inductor compiles in this process goes through the daemon."""
+    global _everything
+    if _ready():
+        _everything = True
+
+
+@contextlib.contextmanager
+def asked() -> Generator[None]:
+    """Graphs compiled inside go through the daemon."""
+    _ready()
+    token = _asked.set(True)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
