@@ -1,0 +1,266 @@
+"""Carries out what single-flight decides: asks for graphs, hands them to the pool, publishes, answers who waits.
+
+The only place that holds single-flight, the graphs, the pool's tasks and the clients' outboxes together. Everything runs
+on the event loop. A client that goes away never touches the compile that others wait for: compiles are tasks of their own.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import itertools
+import logging
+import weakref
+from collections.abc import Iterator
+from typing import assert_never
+
+from inductord.daemon.blobs import Outgoing
+from inductord.daemon.graphs import GraphBuffer
+from inductord.daemon.ledger import Ledger
+from inductord.daemon.orders import Order
+from inductord.daemon.outbox import Delivery, Outbox
+from inductord.daemon.singleflight import (
+    Abandon,
+    Action,
+    AskGraph,
+    Deliver,
+    Dispatch,
+    Fail,
+    FlightInfo,
+    Forget,
+    Reject,
+    SingleFlight,
+    Tell,
+)
+from inductord.daemon.store import ArtifactTooLarge, Meta, Store
+from inductord.v1.compiler_pb2 import (
+    FAILURE_KIND_POOL_UNAVAILABLE,
+    FAILURE_KIND_TOO_LARGE,
+    FAILURE_KIND_UNLOADABLE,
+    KEY_STATE_STORED,
+    CompileFailure,
+    KeyState,
+)
+from inductord.worker.pool import Compiled, Failed, Job, Outcome, Pool, failed
+
+_log = logging.getLogger("inductord.dispatch")
+
+
+class Waiter:
+    """One client that waits. ``outbox``: what to tell it."""
+
+    __slots__ = ("id", "order", "outbox")
+
+    def __init__(self, number: int, order: Order) -> None:
+        self.id = number
+        self.order = order
+        self.outbox = Outbox()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Running:
+    """A flight with the order that it is for."""
+
+    flight: FlightInfo
+    order: Order
+
+
+class Dispatcher:
+    """See the module's docstring. ``max_artifact_bytes``: a larger artifact fails its compile."""
+
+    def __init__(
+        self,
+        *,
+        flights: SingleFlight,
+        store: Store,
+        pool: Pool,
+        graphs: GraphBuffer,
+        ledger: Ledger,
+        max_artifact_bytes: int,
+    ) -> None:
+        self.graphs = graphs
+        self._flights = flights
+        self._store = store
+        self._pool = pool
+        self._ledger = ledger
+        self._max_artifact_bytes = max_artifact_bytes
+        self._ids = itertools.count(1)
+        self._waiters: dict[int, Waiter] = {}
+        self._orders: dict[str, Order] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._abandoned: set[asyncio.Task[None]] = set()
+        # Whoever sends the same artifact at the same time shares its chunks.
+        self._outgoing: weakref.WeakValueDictionary[str, Outgoing] = weakref.WeakValueDictionary()
+        self._forgotten = asyncio.Event()
+
+    # What is stored
+
+    def stored(self, key: str) -> bool:
+        """Whether ``load`` may find it. No I/O: call it in the same tick as `wait`."""
+        return self._store.find(key) is not None
+
+    @contextlib.contextmanager
+    def pinned(self, key: str) -> Iterator[None]:
+        """Keeps a stored artifact from being evicted while it is sent."""
+        with self._store.pin(key):
+            yield
+
+    async def load(self, key: str) -> Outgoing | None:
+        """The stored artifact; None when it is gone or was corrupt. Concurrent loads share one read and its chunks."""
+        entry = await self._store.read(key)
+        if entry is None:
+            return None
+        record, data = entry
+        return self._share(key, data, record.sha256, record.meta.compile_seconds)
+
+    def _share(self, key: str, data: bytes, digest: bytes, compile_seconds: float) -> Outgoing:
+        outgoing = self._outgoing.get(key)
+        if outgoing is None or outgoing.header.sha256 != digest:
+            outgoing = Outgoing(data, digest, compile_seconds)
+            self._outgoing[key] = outgoing
+        return outgoing
+
+    def state(self, key: str) -> KeyState:
+        """What a lookup answers for ``key``."""
+        return KEY_STATE_STORED if self.stored(key) else self._flights.state(key)
+
+    # Clients
+
+    @contextlib.contextmanager
+    def wait(self, order: Order) -> Iterator[Waiter]:
+        """Wait for an artifact that is not stored. Leaving the context ends the wait, answered or not."""
+        waiter = Waiter(next(self._ids), order)
+        self._waiters[waiter.id] = waiter
+        try:
+            self._perform(self._flights.open(waiter.id, order.key))
+            yield waiter
+        finally:
+            self._perform(self._flights.cancel(waiter.id))
+            del self._waiters[waiter.id]
+
+    def uploaded(self, waiter: Waiter, graph: bytes) -> None:
+        """The graph that ``waiter`` was asked for. Call it within the reservation of its bytes."""
+        actions = self._flights.uploaded(waiter.id)
+        if actions:
+            self._ledger.uploaded(len(graph))
+            self.graphs.put(waiter.order.key, graph)
+        self._perform(actions)
+
+    def refused(self, waiter: Waiter, reason: str) -> None:
+        """``waiter`` cannot give the graph; somebody else is asked."""
+        failure = CompileFailure(kind=FAILURE_KIND_UNLOADABLE, message=f"the rank could not give the graph: {reason}")
+        self._perform(self._flights.refused(waiter.id, failure))
+
+    def progress(self, waiter: Waiter) -> Tell | None:
+        """Where the waiter's compile stands; None when it was answered."""
+        return self._flights.progress(waiter.id)
+
+    # The daemon
+
+    def running(self) -> list[Running]:
+        """All flights, oldest first."""
+        return [Running(flight, self._orders[flight.key]) for flight in self._flights.flights()]
+
+    @property
+    def waiting(self) -> int:
+        """How many clients wait."""
+        return len(self._waiters)
+
+    def drain(self) -> None:
+        """Take no more requests for what is not stored; running compiles go on."""
+        self._perform(self._flights.drain())
+
+    async def drained(self) -> None:
+        """Wait until no compile is left."""
+        while self._orders:
+            self._forgotten.clear()
+            await self._forgotten.wait()
+
+    async def abort(self) -> None:
+        """Give up what is left and wait until the pool let go of it."""
+        self._perform(self._flights.abort())
+        if leftover := {*self._tasks.values(), *self._abandoned}:
+            await asyncio.wait(leftover)
+
+    # The pool
+
+    async def _compile(self, order: Order) -> None:
+        key = order.key
+        outcome = await self._run(Job(key, self.graphs.get(key), order.toolchain), order)
+        self._ledger.compiled(order, outcome)
+        published = await self._publish(order, outcome) if isinstance(outcome, Compiled) else outcome
+        # Gone from here before single-flight hears of it: it may dispatch the same key again.
+        del self._tasks[key]
+        if isinstance(published, Failed):
+            _log.warning("%s of job %r failed: %s", key[:12], order.job, published.failure.message)
+            self._perform(self._flights.failed(key, published.failure, published.retryable))
+        else:
+            self._perform(self._flights.finished(key), published)
+
+    async def _run(self, job: Job, order: Order) -> Outcome:
+        def started() -> None:
+            self._ledger.compiling(order)
+            self._perform(self._flights.started(job.key))
+
+        try:
+            return await self._pool.compile(job, started)
+        except Exception as error:  # noqa: BLE001 -- a defect must not leave waiters hanging; logged with its traceback
+            _log.exception("the pool broke its promise not to raise, on %s", job.key[:12])
+            return failed(FAILURE_KIND_POOL_UNAVAILABLE, f"a defect of the pool, logged by the daemon: {error}")
+
+    async def _publish(self, order: Order, compiled: Compiled) -> Outgoing | Failed:
+        data = compiled.artifact
+        if len(data) > self._max_artifact_bytes:
+            return _too_large(
+                f"the artifact has {len(data)} bytes and max_artifact_bytes is {self._max_artifact_bytes}."
+            )
+        meta = Meta(
+            kind=order.kind,
+            compile_seconds=compiled.compile_seconds,
+            toolchain=order.toolchain,
+            key_parts=order.key_parts,
+            nodes=order.nodes,
+            job=order.job,
+        )
+        try:
+            record = await self._store.publish(order.key, data, meta)
+        except ArtifactTooLarge as error:
+            return _too_large(str(error))
+        return self._share(order.key, data, record.sha256, compiled.compile_seconds)
+
+    # Single-flight's actions
+
+    def _perform(self, actions: list[Action], artifact: Outgoing | None = None) -> None:
+        for action in actions:
+            match action:
+                case AskGraph():
+                    waiter = self._waiters[action.waiter]
+                    # Whose graph it is, is whose compile it is.
+                    self._orders[waiter.order.key] = waiter.order
+                    waiter.outbox.put(action)
+                case Tell() | Fail() | Reject():
+                    self._waiters[action.waiter].outbox.put(action)
+                case Deliver():
+                    assert artifact is not None, "delivered before it was published"
+                    self._waiters[action.waiter].outbox.put(Delivery(action.served, artifact))
+                case Dispatch():
+                    self._tasks[action.key] = asyncio.create_task(
+                        self._compile(self._orders[action.key]), name=f"compile {action.key[:12]} #{action.attempt}"
+                    )
+                case Abandon():
+                    self._abandon(self._tasks.pop(action.key))
+                case Forget():
+                    self.graphs.forget(action.key)
+                    del self._orders[action.key]
+                    self._forgotten.set()
+                case _:
+                    assert_never(action)
+
+    def _abandon(self, task: asyncio.Task[None]) -> None:
+        # Held until it ended: the event loop itself keeps no strong reference.
+        self._abandoned.add(task)
+        task.add_done_callback(self._abandoned.discard)
+        task.cancel()
+
+
+def _too_large(message: str) -> Failed:
+    return failed(FAILURE_KIND_TOO_LARGE, message)

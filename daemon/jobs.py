@@ -1,0 +1,159 @@
+"""Sums by job, from what its ranks report and ask for. Bounded in jobs, ranks and keys: clients choose all three.
+
+Pure, with an injected clock. Nothing here decides anything: it is for reports.
+"""
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+from inductord.compiler.reasons import Fallback
+from inductord.v1.admin_pb2 import JobSummary
+from inductord.v1.compiler_pb2 import RankStats, Requester
+
+MAX_JOBS = 128
+MAX_RANKS = 4096
+MAX_KEYS = 10_000
+OTHER = "other"
+
+_KNOWN_REASONS = frozenset(Fallback)
+_COUNTERS = ("requests", "hits", "joined", "led", "artifact_bytes", "graph_bytes")
+_SECONDS = (
+    "wait_seconds",
+    "load_seconds",
+    "key_seconds",
+    "serialize_seconds",
+    "local_compile_seconds",
+    "saved_seconds",
+)
+
+
+@dataclasses.dataclass(slots=True)
+class _Job:
+    world_size: int = 0
+    compiles: int = 0
+    seen: float = 0.0
+    ranks: set[int] = dataclasses.field(default_factory=set)
+    # By rank and pid: a restarted rank counts from zero again.
+    reports: dict[tuple[int, int], RankStats] = dataclasses.field(default_factory=dict)
+    # Digests, not hex: half the memory.
+    keys: set[bytes] = dataclasses.field(default_factory=set)
+
+    def add_key(self, key: bytes) -> None:
+        if len(self.keys) < MAX_KEYS:
+            self.keys.add(key)
+
+    def add_rank(self, rank: int) -> None:
+        if len(self.ranks) < MAX_RANKS:
+            self.ranks.add(rank)
+
+
+class JobTable:
+    """The ``MAX_JOBS`` jobs seen last. Requests without a job's name are no job."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._jobs: OrderedDict[str, _Job] = OrderedDict()
+
+    def asked(self, requester: Requester, key: str) -> None:
+        """A rank asked for ``key`` (64 hex digits)."""
+        if job := self._touch(requester.job):
+            job.add_key(bytes.fromhex(key))
+            job.add_rank(requester.rank)
+            job.world_size = max(job.world_size, requester.world_size)
+
+    def compiling(self, job: str) -> None:
+        """A compile that ``job`` caused was started."""
+        if entry := self._touch(job):
+            entry.compiles += 1
+
+    def report(self, requester: Requester, stats: RankStats) -> RankStats:
+        """Take a rank's cumulative report. Returns what is new since its last one, with reasons in the closed set."""
+        current = _without_keys(stats)
+        job = self._touch(requester.job)
+        if job is None:
+            # Nothing to compare with: counting it would count the same again with the next report.
+            return RankStats()
+        job.world_size = max(job.world_size, requester.world_size)
+        for key in stats.keys[:MAX_KEYS]:
+            if digest := _digest(key):
+                job.add_key(digest)
+        job.add_rank(requester.rank)
+        who = (requester.rank, requester.pid)
+        before = job.reports.get(who)
+        if before is None and len(job.reports) >= MAX_RANKS:
+            return RankStats()
+        job.reports[who] = current
+        return _difference(current, before or RankStats())
+
+    def summary(self, job: str) -> JobSummary | None:
+        """Sums over the ranks of ``job``; None when it is unknown."""
+        entry = self._jobs.get(job)
+        return None if entry is None else self._summarise(job, entry)
+
+    def summaries(self) -> list[JobSummary]:
+        """All jobs, seen last first."""
+        return [self._summarise(name, entry) for name, entry in reversed(self._jobs.items())]
+
+    def _touch(self, name: str) -> _Job | None:
+        if not name:
+            return None
+        job = self._jobs.setdefault(name, _Job())
+        self._jobs.move_to_end(name)
+        while len(self._jobs) > MAX_JOBS:
+            self._jobs.popitem(last=False)
+        job.seen = self._clock()
+        return job
+
+    def _summarise(self, name: str, job: _Job) -> JobSummary:
+        return JobSummary(
+            job=name,
+            ranks=len(job.ranks),
+            world_size=job.world_size,
+            graphs=len(job.keys),
+            compiles=job.compiles,
+            sum=_sum(job.reports.values()),
+            last_seen_seconds_ago=self._clock() - job.seen,
+        )
+
+
+def _digest(key: str) -> bytes | None:
+    try:
+        digest = bytes.fromhex(key)
+    except ValueError:
+        return None
+    return digest if len(digest) == 32 else None
+
+
+def _without_keys(stats: RankStats) -> RankStats:
+    """Everything but the keys, with unknown reasons for fallbacks under ``other``."""
+    kept = RankStats()
+    for name in (*_COUNTERS, *_SECONDS):
+        setattr(kept, name, getattr(stats, name))
+    for reason, count in stats.fallbacks.items():
+        label = reason if reason in _KNOWN_REASONS else OTHER
+        kept.fallbacks[label] = min(kept.fallbacks[label] + count, (1 << 64) - 1)
+    return kept
+
+
+def _difference(now: RankStats, before: RankStats) -> RankStats:
+    new = RankStats()
+    for name in (*_COUNTERS, *_SECONDS):
+        # Reports may overtake each other; what seems to go back is an old one.
+        setattr(new, name, max(getattr(now, name) - getattr(before, name), 0))
+    for reason, count in now.fallbacks.items():
+        if count > before.fallbacks.get(reason, 0):
+            new.fallbacks[reason] = count - before.fallbacks.get(reason, 0)
+    return new
+
+
+def _sum(reports: Iterable[RankStats]) -> RankStats:
+    total = RankStats()
+    for stats in reports:
+        for name in _COUNTERS:
+            setattr(total, name, min(getattr(total, name) + getattr(stats, name), (1 << 64) - 1))
+        for name in _SECONDS:
+            setattr(total, name, getattr(total, name) + getattr(stats, name))
+        for reason, count in stats.fallbacks.items():
+            total.fallbacks[reason] = min(total.fallbacks[reason] + count, (1 << 64) - 1)
+    return total

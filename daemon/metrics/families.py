@@ -1,0 +1,216 @@
+"""Every metric that counts as things happen: name, help, labels and their closed sets.
+
+The registry is injected, so each daemon in one process has its own. All label sets exist from the start, so that rates
+begin at zero. Labels never hold a key, a rank, a pid or a name that a client chose.
+"""
+
+import enum
+import platform
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info
+from prometheus_client.metrics import MetricWrapperBase
+
+from inductord import __version__
+from inductord.compiler.reasons import Fallback
+from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
+from inductord.daemon.store import EvictReason, ReadTier
+from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, GraphKind, RankStats
+from inductord.worker.failures import WorkerFailure
+
+COMPILE_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 150, 300, 600, 1200)
+FAST_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
+RPC_BUCKETS = (*FAST_BUCKETS, *(bucket for bucket in COMPILE_BUCKETS if bucket > 1))
+
+OTHER = "other"
+PHASES = ("load", "key", "compile", "pack")
+
+
+class Result(enum.StrEnum):
+    """How a request for one artifact ended."""
+
+    HIT = "hit"
+    JOINED = "joined"
+    LED = "led"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+class Role(enum.StrEnum):
+    """Whose wait it was."""
+
+    LEADER = "leader"
+    JOINER = "joiner"
+    HIT = "hit"
+
+
+def _label(name: str, prefix: str) -> str:
+    """The label of an enum's value: its name without the prefix, in lower case; ``other`` for the unspecified."""
+    short = name.removeprefix(prefix).lower()
+    return OTHER if short == "unspecified" else short
+
+
+def kind_label(kind: GraphKind) -> str:
+    """``forward``, ``backward``, ``inference`` or ``other``."""
+    return _label(GraphKind.Name(kind), "GRAPH_KIND_")
+
+
+def outcome_label(failure: CompileFailure | None) -> str:
+    """``compiled``, or the kind of the failure in lower case."""
+    return "compiled" if failure is None else _label(FailureKind.Name(failure.kind), "FAILURE_KIND_")
+
+
+KINDS = [_label(name, "GRAPH_KIND_") for name, _ in GraphKind.items()]
+OUTCOMES = ["compiled", *(_label(name, "FAILURE_KIND_") for name, _ in FailureKind.items())]
+
+
+class Metrics:
+    """The daemon's counters and histograms. Implements ``StoreEvents``."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        # Ranks report sums, so this becomes a summary without quantiles; ``live`` exports it.
+        self.loads = 0
+        self.load_seconds = 0.0
+        self.requests = Counter(
+            "inductord_compile_requests",
+            "Requests for one artifact, by how they ended.",
+            ["result"],
+            registry=registry,
+        )
+        self.compiles = Counter("inductord_compiles", "Compiles that a worker started.", registry=registry)
+        self.compile_duration = Histogram(
+            "inductord_compile_duration_seconds",
+            "Wall clock of one compile in its worker.",
+            ["kind", "outcome"],
+            buckets=COMPILE_BUCKETS,
+            registry=registry,
+        )
+        self.phase_duration = Histogram(
+            "inductord_phase_duration_seconds",
+            "Wall clock of one phase of a compile in its worker.",
+            ["phase"],
+            buckets=COMPILE_BUCKETS,
+            registry=registry,
+        )
+        self.wait = Histogram(
+            "inductord_wait_seconds",
+            "Time from a request to its artifact's first byte, as the daemon sees it.",
+            ["role"],
+            buckets=RPC_BUCKETS,
+            registry=registry,
+        )
+        self.saved = Counter(
+            "inductord_compile_seconds_saved",
+            "Compile time of artifacts that a request got without a compile of its own, less its wait.",
+            registry=registry,
+        )
+        self.artifact_bytes = Counter(
+            "inductord_artifact_bytes",
+            "Bytes of artifacts, in from workers and out to ranks.",
+            ["direction"],
+            registry=registry,
+        )
+        self.graph_bytes = Counter("inductord_graph_bytes", "Bytes of graphs that ranks uploaded.", registry=registry)
+        self.evictions = Counter(
+            "inductord_store_evictions", "Entries that had to leave the store.", ["reason"], registry=registry
+        )
+        self.quarantines = Counter(
+            "inductord_store_quarantined", "Artifacts found damaged or missing.", registry=registry
+        )
+        self.write_failures = Counter(
+            "inductord_store_write_failures",
+            "Writes that the disk did not take; the artifact lives on in memory.",
+            registry=registry,
+        )
+        self.reads = Counter("inductord_store_reads", "Artifacts read, by tier.", ["tier"], registry=registry)
+        self.worker_failures = Counter(
+            "inductord_worker_failures",
+            "Workers that did not end by themselves.",
+            ["reason"],
+            registry=registry,
+        )
+        self.fallbacks = Counter(
+            "inductord_fallback",
+            "Graphs that ranks compiled themselves, from their reports.",
+            ["reason"],
+            registry=registry,
+        )
+        rpc_labels = ["grpc_type", "grpc_service", "grpc_method"]
+        self.rpc_started = Counter("grpc_server_started", "RPCs started.", rpc_labels, registry=registry)
+        self.rpc_handled = Counter(
+            "grpc_server_handled", "RPCs completed, by status code.", [*rpc_labels, "grpc_code"], registry=registry
+        )
+        self.rpc_handling = Histogram(
+            "grpc_server_handling_seconds",
+            "Time from the start of an RPC to its end.",
+            rpc_labels,
+            buckets=RPC_BUCKETS,
+            registry=registry,
+        )
+        Info("inductord_build", "Versions of this daemon.", registry=registry).info(
+            {
+                "version": __version__,
+                "protocol": str(PROTOCOL),
+                "key_format": str(KEY_FORMAT),
+                "python": platform.python_version(),
+            }
+        )
+        self._make_label_sets()
+
+    def compile_ended(
+        self, kind: GraphKind, failure: CompileFailure | None, seconds: float, phases: Mapping[str, float]
+    ) -> None:
+        """A worker is done with one graph."""
+        self.compile_duration.labels(kind_label(kind), outcome_label(failure)).observe(seconds)
+        for phase, duration in phases.items():
+            self.phase_duration.labels(phase if phase in PHASES else OTHER).observe(duration)
+
+    def rank_reported(self, new: RankStats) -> None:
+        """What a rank reported beyond its last report; reasons are those of ``jobs``."""
+        self.loads += new.hits + new.joined + new.led
+        self.load_seconds += new.load_seconds
+        for reason, count in new.fallbacks.items():
+            self.fallbacks.labels(reason).inc(count)
+
+    def worker_failed(self, reason: str) -> None:
+        """The pool lost a worker."""
+        self.worker_failures.labels(reason if reason in set(WorkerFailure) else OTHER).inc()
+
+    # StoreEvents
+
+    def evicted(self, reason: EvictReason) -> None:
+        """One entry was evicted."""
+        self.evictions.labels(reason).inc()
+
+    def quarantined(self) -> None:
+        """One artifact was found damaged or missing."""
+        self.quarantines.inc()
+
+    def write_failed(self) -> None:
+        """The disk did not take a write."""
+        self.write_failures.inc()
+
+    def read(self, tier: ReadTier) -> None:
+        """One artifact was read."""
+        self.reads.labels(tier).inc()
+
+    def _make_label_sets(self) -> None:
+        _make(self.requests, Result)
+        _make(self.phase_duration, (*PHASES, OTHER))
+        _make(self.wait, Role)
+        _make(self.artifact_bytes, ("in", "out"))
+        _make(self.evictions, EvictReason)
+        _make(self.reads, ReadTier)
+        _make(self.worker_failures, (*WorkerFailure, OTHER))
+        _make(self.fallbacks, (*Fallback, OTHER))
+        for kind in KINDS:
+            for outcome in OUTCOMES:
+                self.compile_duration.labels(kind, outcome)
+
+
+def _make(family: MetricWrapperBase, values: Iterable[str]) -> None:
+    for value in values:
+        family.labels(value)

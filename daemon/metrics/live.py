@@ -1,0 +1,76 @@
+"""Gauges that are read from the daemon at each scrape.
+
+A scrape comes in a thread of its own and the daemon's state belongs to the event loop, so the reading is done there.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from inductord.v1.admin_pb2 import PoolStatus, StoreStatus
+
+_TIMEOUT_S = 5.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the gauges show. ``load_seconds``: of ``loads`` artifacts, as ranks reported."""
+
+    pool: PoolStatus
+    store: StoreStatus
+    inflight: int
+    uploading: int
+    waiting: int
+    graph_bytes: int
+    loads: int
+    load_seconds: float
+
+
+class LiveCollector(Collector):
+    """``take`` is run on ``loop``."""
+
+    def __init__(self, take: Callable[[], Snapshot], loop: asyncio.AbstractEventLoop) -> None:
+        self._take = take
+        self._loop = loop
+
+    def describe(self) -> Iterator[Metric]:
+        """The families without values, so that registering them needs no running daemon."""
+        yield from _families(Snapshot(PoolStatus(), StoreStatus(), 0, 0, 0, 0, 0, 0.0))
+
+    def collect(self) -> Iterator[Metric]:
+        """The families with their values now. Call it from another thread than the event loop's."""
+
+        async def take() -> Snapshot:
+            return self._take()
+
+        yield from _families(asyncio.run_coroutine_threadsafe(take(), self._loop).result(_TIMEOUT_S))
+
+
+def _families(now: Snapshot) -> Iterator[Metric]:
+    for name, text, value in (
+        ("inductord_inflight_compiles", "Graphs on their way: uploaded, queued or compiled.", now.inflight),
+        ("inductord_queue_depth", "Graphs that wait for a worker.", now.pool.queued),
+        ("inductord_uploads", "Graphs that are being uploaded.", now.uploading),
+        ("inductord_waiting_requests", "Requests that wait for an artifact.", now.waiting),
+        ("inductord_pending_graph_bytes", "Bytes of graphs that wait or are compiled.", now.graph_bytes),
+        ("inductord_store_entries", "Entries of the store.", now.store.entries),
+        ("inductord_store_bytes", "Bytes of the store on disk.", now.store.bytes),
+        ("inductord_store_max_bytes", "Most bytes that the store may have.", now.store.max_bytes),
+        ("inductord_store_memory_bytes", "Bytes of artifacts in memory.", now.store.memory_bytes),
+        ("inductord_workers_max", "Most workers that the pool may have.", now.pool.max_workers),
+    ):
+        yield GaugeMetricFamily(name, text, value=value)
+    workers = GaugeMetricFamily("inductord_workers", "Workers by state.", labels=["state"])
+    for state, count in (("starting", now.pool.starting), ("idle", now.pool.idle), ("busy", now.pool.busy)):
+        workers.add_metric([state], count)
+    yield workers
+    yield SummaryMetricFamily(
+        "inductord_load_duration_seconds",
+        "Time that ranks spent on installing artifacts, from their reports.",
+        count_value=now.loads,
+        sum_value=now.load_seconds,
+    )

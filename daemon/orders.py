@@ -1,0 +1,110 @@
+"""What a client asks for, checked. Past this point keys are well-formed, versions fit and every size is bounded.
+
+Pure. The daemon does not look into what the bytes of a graph say, so nothing here does either.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
+from inductord.daemon.errors import Incompatible, InvalidRequest
+from inductord.v1.compiler_pb2 import GraphKind, OpenCompile, Requester, Toolchain, Version
+
+MAX_JOB_LENGTH = 128
+MAX_KEY_PARTS = 256
+MAX_KEY_PARTS_BYTES = 64 * 1024
+MAX_TOOLCHAIN_BYTES = 8 * 1024
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+_KEY_PREFIX = re.compile(r"[0-9a-f]{6,64}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Order:
+    """One request for one artifact."""
+
+    key: str
+    toolchain: Toolchain
+    kind: GraphKind
+    nodes: int
+    job: str
+    rank: int
+    key_parts: Mapping[str, str]
+
+
+def check_key(key: str) -> str:
+    """The key, if it is one.
+
+    Raises:
+        InvalidRequest: if it is not 64 lower-case hex digits.
+    """
+    if not _KEY.fullmatch(key):
+        raise InvalidRequest(f"a key has 64 lower-case hex digits; this one has {len(key)} characters: {key[:80]!r}.")
+    return key
+
+
+def check_key_prefix(prefix: str) -> str:
+    """The beginning of a key, if it is one.
+
+    Raises:
+        InvalidRequest: if it is not 6 to 64 lower-case hex digits.
+    """
+    if not _KEY_PREFIX.fullmatch(prefix):
+        raise InvalidRequest(f"give a key or at least 6 hex digits of its beginning, not {prefix[:80]!r}.")
+    return prefix
+
+
+def check_requester(requester: Requester) -> Requester:
+    """The requester, if its job's name is of bounded length.
+
+    Raises:
+        InvalidRequest: if it is not.
+    """
+    if len(requester.job) > MAX_JOB_LENGTH:
+        raise InvalidRequest(f"the name of the job has {len(requester.job)} characters; {MAX_JOB_LENGTH} are allowed.")
+    return requester
+
+
+def check_version(client: Version) -> None:
+    """Raises:
+    Incompatible: if the client speaks another protocol or makes other keys.
+    """
+    for what, theirs, ours in (
+        ("protocol", client.protocol, PROTOCOL),
+        ("key format", client.key_format, KEY_FORMAT),
+    ):
+        if theirs != ours:
+            raise Incompatible(
+                f"the client ({client.release[:32] or 'unknown release'}) has {what} {theirs}, this daemon {what} {ours}. "
+                "Install the same release of inductord for both."
+            )
+
+
+def parse_order(message: OpenCompile) -> Order:
+    """A checked order.
+
+    Raises:
+        Incompatible: for another protocol or key format.
+        InvalidRequest: for a malformed key or a field over its bound.
+    """
+    check_version(message.client)
+    requester = check_requester(message.requester)
+    parts = dict(message.key_parts)
+    weight = sum(len(name) + len(value) for name, value in parts.items())
+    if len(parts) > MAX_KEY_PARTS or weight > MAX_KEY_PARTS_BYTES:
+        raise InvalidRequest(
+            f"the key has {len(parts)} parts of {weight} characters; "
+            f"{MAX_KEY_PARTS} parts of {MAX_KEY_PARTS_BYTES} are allowed."
+        )
+    if message.toolchain.ByteSize() > MAX_TOOLCHAIN_BYTES:
+        raise InvalidRequest(f"the toolchain's description is larger than {MAX_TOOLCHAIN_BYTES} bytes.")
+    return Order(
+        key=check_key(message.key),
+        toolchain=message.toolchain,
+        kind=message.kind if message.kind in GraphKind.values() else GraphKind.GRAPH_KIND_UNSPECIFIED,
+        nodes=message.nodes,
+        job=requester.job,
+        rank=requester.rank,
+        key_parts=parts,
+    )

@@ -1,0 +1,242 @@
+"""Puts the daemon together, runs it, and takes it apart in the right order. No decisions about requests here."""
+
+import asyncio
+import contextlib
+import dataclasses
+import enum
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+
+import grpc.aio
+import prometheus_client
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
+from grpc_health.v1.health import aio as health_aio  # type: ignore[attr-defined]  # absent from the stubs
+
+from inductord import __version__
+from inductord.compiler.address import AddressError
+from inductord.daemon.activity import Activity
+from inductord.daemon.config import DaemonConfig
+from inductord.daemon.dispatch import Dispatcher
+from inductord.daemon.graphs import GraphBuffer
+from inductord.daemon.jobs import JobTable
+from inductord.daemon.ledger import Ledger
+from inductord.daemon.lifecycle import StopRequest
+from inductord.daemon.listening import Listening, SocketBusy
+from inductord.daemon.logs import configure_logging
+from inductord.daemon.metrics.exporter import Exporter
+from inductord.daemon.metrics.families import Metrics
+from inductord.daemon.metrics.live import LiveCollector, Snapshot
+from inductord.daemon.pools import ChosenPool, choose_pool
+from inductord.daemon.scratch import ScratchUnusable, find_scratch, scratch_candidates
+from inductord.daemon.service.admin import AdminService
+from inductord.daemon.service.compiler import CompilerService, ServiceLimits
+from inductord.daemon.service.interceptor import Interceptor
+from inductord.daemon.singleflight import Limits, SingleFlight
+from inductord.daemon.status import StatusBoard
+from inductord.daemon.store import Store, StoreBusy, StoreError
+from inductord.v1 import admin_pb2, admin_pb2_grpc, compiler_pb2, compiler_pb2_grpc
+from inductord.v1.compiler_pb2 import COMPILE_STATE_UPLOADING
+
+_log = logging.getLogger("inductord.server")
+
+MAX_MESSAGE_BYTES = 16 << 20
+# How long streams may take to send what is decided once compiles are over, and workers to end.
+_CLOSE_SECONDS = 5.0
+
+_SERVICES = (
+    compiler_pb2.DESCRIPTOR.services_by_name["CompilerService"].full_name,
+    admin_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name,
+)
+
+
+class MetricsUnavailable(RuntimeError):
+    """The metrics address cannot be had."""
+
+
+class Exit(enum.IntEnum):
+    """Exit codes of a daemon."""
+
+    STOPPED = 0
+    FAILED = 1
+    SOCKET_BUSY = 3
+    STORE_BUSY = 4
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where a daemon really listens. ``metrics_address`` is empty when metrics are off."""
+
+    address: str
+    metrics_address: str
+
+
+async def serve(config: DaemonConfig, *, ready: Callable[[Endpoints], None] | None = None) -> int:
+    """Run a daemon until it is asked to stop; ``ready`` is called once it answers. Returns an exit code (`Exit`).
+
+    What keeps it from starting is logged, with what to do about it.
+    """
+    configure_logging(config.log_level, config.log_format)
+    stop = StopRequest(config.drain_seconds)
+    try:
+        with stop.on_signals():
+            async with _running(config, stop) as endpoints:
+                if ready is not None:
+                    ready(endpoints)
+                await stop.wait()
+    except SocketBusy as error:
+        _log.error("%s", error)
+        return Exit.SOCKET_BUSY
+    except StoreBusy as error:
+        _log.error("%s", error)
+        return Exit.STORE_BUSY
+    except (AddressError, StoreError, ScratchUnusable, MetricsUnavailable) as error:
+        _log.error("%s", error)
+        return Exit.FAILED
+    return Exit.STOPPED
+
+
+@contextlib.asynccontextmanager
+async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[Endpoints]:
+    """A daemon that answers. On exit it drains and ends; what was opened last is closed first."""
+    async with contextlib.AsyncExitStack() as stack:
+        listening = Listening(config.address)
+        stack.callback(listening.close)
+        registry = prometheus_client.CollectorRegistry()
+        metrics = Metrics(registry)
+        store = await Store.open(
+            config.store_path, max_bytes=config.store_max_bytes, memory_bytes=config.memory_bytes, events=metrics
+        )
+        stack.push_async_callback(store.close)
+        scratch = await asyncio.to_thread(find_scratch, scratch_candidates(config.scratch, config.store_path))
+        pool = choose_pool(config, scratch, metrics.worker_failed)
+        stack.push_async_callback(pool.stop, _CLOSE_SECONDS)
+        jobs = JobTable(time.monotonic)
+        ledger = Ledger(metrics, jobs)
+        dispatcher = Dispatcher(
+            flights=SingleFlight(
+                Limits(max_keys=config.max_queue, max_waiters=config.max_waiters, failure_ttl=config.failure_ttl),
+                time.monotonic,
+            ),
+            store=store,
+            pool=pool,
+            graphs=GraphBuffer(config.max_pending_bytes),
+            ledger=ledger,
+            max_artifact_bytes=config.max_artifact_bytes,
+        )
+        live = LiveCollector(lambda: _snapshot(dispatcher, pool, store, metrics), asyncio.get_running_loop())
+        metrics_address = await _export(config.metrics_address, registry, live, stack)
+        activity = Activity(time.monotonic)
+        board = StatusBoard(
+            dispatcher=dispatcher,
+            pool=pool,
+            store=store,
+            ledger=ledger,
+            jobs=jobs,
+            address=config.address,
+            metrics_address=metrics_address,
+            draining=lambda: stop.asked,
+        )
+        limits = ServiceLimits(
+            max_graph_bytes=config.max_graph_bytes,
+            max_artifact_bytes=config.max_artifact_bytes,
+            heartbeat_seconds=config.heartbeat_seconds,
+        )
+        server = _server(metrics, activity, config)
+        compiler_pb2_grpc.add_CompilerServiceServicer_to_server(
+            CompilerService(dispatcher=dispatcher, pool=pool, limits=limits, ledger=ledger, jobs=jobs, metrics=metrics),
+            server,
+        )
+        admin_pb2_grpc.add_AdminServiceServicer_to_server(
+            AdminService(
+                board=board, jobs=jobs, store=store, stop=lambda drain: stop.ask("a client asked for it", drain)
+            ),
+            server,
+        )
+        servicer = health_aio.HealthServicer()
+        for service in _SERVICES:
+            await servicer.set(service, health_pb2.HealthCheckResponse.SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        with listening.binding():
+            server.add_insecure_port(config.address)
+        await server.start()
+        stack.push_async_callback(server.stop, _CLOSE_SECONDS)
+        stack.push_async_callback(_drain, dispatcher, stop)
+        stack.push_async_callback(servicer.enter_graceful_shutdown)
+        _log.info("inductord %s listens on %s, store %s", __version__, config.address, config.store_path)
+        # Only now: the daemon answers before the pool is there.
+        stack.push_async_callback(_cancel, asyncio.create_task(pool.start(), name="start pool"))
+        if config.idle_exit_seconds:
+            idle = asyncio.create_task(stop.when_idle(activity, config.idle_exit_seconds), name="idle exit")
+            stack.push_async_callback(_cancel, idle)
+        yield Endpoints(config.address, metrics_address)
+
+
+def _server(metrics: Metrics, activity: Activity, config: DaemonConfig) -> grpc.aio.Server:
+    server = grpc.aio.server(
+        interceptors=[Interceptor(metrics, activity)],
+        options=[
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        ],
+        # Streams that wait, and some room for all that does not.
+        maximum_concurrent_rpcs=config.max_waiters + 1024,
+    )
+    if config.reflection:
+        from grpc_reflection.v1alpha import reflection
+
+        reflection.enable_server_reflection((*_SERVICES, HEALTH_SERVICE, reflection.SERVICE_NAME), server)
+    return server
+
+
+async def _export(
+    address: str,
+    registry: prometheus_client.CollectorRegistry,
+    live: LiveCollector,
+    stack: contextlib.AsyncExitStack,
+) -> str:
+    """Serve metrics if asked to. Returns the address."""
+    registry.register(live)
+    prometheus_client.ProcessCollector(registry=registry)
+    if not address:
+        return ""
+    try:
+        exporter = Exporter(registry, address)
+    except OSError as error:
+        raise MetricsUnavailable(
+            f"metrics cannot be served on {address}: {error}. Set metrics_address to a free one; port 0 finds it."
+        ) from error
+    stack.push_async_callback(exporter.close)
+    return exporter.address
+
+
+def _snapshot(dispatcher: Dispatcher, pool: ChosenPool, store: Store, metrics: Metrics) -> Snapshot:
+    running = dispatcher.running()
+    return Snapshot(
+        pool=pool.status(),
+        store=store.status(),
+        inflight=len(running),
+        uploading=sum(entry.flight.state == COMPILE_STATE_UPLOADING for entry in running),
+        waiting=dispatcher.waiting,
+        graph_bytes=dispatcher.graphs.pending_bytes,
+        loads=metrics.loads,
+        load_seconds=metrics.load_seconds,
+    )
+
+
+async def _drain(dispatcher: Dispatcher, stop: StopRequest) -> None:
+    """Let running compiles end within the drain time, then give up the rest."""
+    dispatcher.drain()
+    try:
+        async with asyncio.timeout(stop.drain_seconds):
+            await dispatcher.drained()
+    except TimeoutError:
+        _log.warning("giving up %d compiles after %g s", len(dispatcher.running()), stop.drain_seconds)
+    await dispatcher.abort()
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

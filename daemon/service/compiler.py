@@ -1,0 +1,200 @@
+"""CompilerService: translates between the stream's messages and the dispatcher's events."""
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import grpc
+
+from inductord.compiler.toolchain import cxx_identity
+from inductord.compiler.versions import this_version
+from inductord.daemon.blobs import CHUNK_BYTES, check_header
+from inductord.daemon.dispatch import Dispatcher, Waiter
+from inductord.daemon.errors import ArtifactLost, GaveUp, OverLimit, ServiceError
+from inductord.daemon.jobs import JobTable
+from inductord.daemon.ledger import Ledger
+from inductord.daemon.metrics.families import Metrics, Result
+from inductord.daemon.orders import check_key, check_requester, parse_order
+from inductord.daemon.outbox import Broken, Delivery, Event
+from inductord.daemon.service.errors import rejection
+from inductord.daemon.service.stream import CompileStream, GraphUnavailable
+from inductord.daemon.singleflight import AskGraph, Fail, Reject, Tell
+from inductord.v1 import compiler_pb2 as pb
+from inductord.v1.compiler_pb2_grpc import CompilerServiceServicer
+from inductord.worker.pool import Pool
+
+MAX_LOOKUP_KEYS = 4096
+
+# A rank that serialises a large graph is silent meanwhile.
+_STALL_SECONDS = 30.0
+_STALL_HEARTBEATS = 5
+# A corrupt entry is gone once it was found, so the second look is a miss; a third is a disk that eats all it is given.
+_LOOKS = 3
+
+_Context = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceLimits:
+    """What ``GetCapabilities`` advertises. ``upload_seconds``: longest that one graph may take on its way."""
+
+    max_graph_bytes: int
+    max_artifact_bytes: int
+    heartbeat_seconds: float
+    upload_seconds: float = 300.0
+
+    @property
+    def stall_seconds(self) -> float:
+        """Longest silence of a client that was asked something or has to read something."""
+        return max(_STALL_SECONDS, _STALL_HEARTBEATS * self.heartbeat_seconds)
+
+
+class CompilerService(CompilerServiceServicer):
+    """What ranks ask for."""
+
+    def __init__(
+        self,
+        *,
+        dispatcher: Dispatcher,
+        pool: Pool,
+        limits: ServiceLimits,
+        ledger: Ledger,
+        jobs: JobTable,
+        metrics: Metrics,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._pool = pool
+        self._limits = limits
+        self._ledger = ledger
+        self._jobs = jobs
+        self._metrics = metrics
+
+    async def GetCapabilities(
+        self, request: pb.GetCapabilitiesRequest, context: _Context
+    ) -> pb.GetCapabilitiesResponse:
+        """What this daemon is, can do and allows."""
+        return pb.GetCapabilitiesResponse(
+            daemon=this_version(),
+            # It runs the compiler the first time.
+            cxx=await asyncio.to_thread(cxx_identity),
+            max_graph_bytes=self._limits.max_graph_bytes,
+            max_artifact_bytes=self._limits.max_artifact_bytes,
+            chunk_bytes=CHUNK_BYTES,
+            max_lookup_keys=MAX_LOOKUP_KEYS,
+            heartbeat_seconds=self._limits.heartbeat_seconds,
+            pool=self._pool.kind,
+        )
+
+    async def Lookup(self, request: pb.LookupRequest, context: _Context) -> pb.LookupResponse:
+        """The states of some keys."""
+        if len(request.keys) > MAX_LOOKUP_KEYS:
+            raise OverLimit(f"{len(request.keys)} keys at once; {MAX_LOOKUP_KEYS} are allowed. Ask in several batches.")
+        return pb.LookupResponse(states=[self._dispatcher.state(check_key(key)) for key in request.keys])
+
+    async def ReportRank(self, request: pb.ReportRankRequest, context: _Context) -> pb.ReportRankResponse:
+        """Take a rank's account of itself."""
+        self._metrics.rank_reported(self._jobs.report(check_requester(request.requester), request.stats))
+        return pb.ReportRankResponse()
+
+    async def Compile(self, requests: AsyncIterator[pb.CompileRequest], context: _Context) -> None:
+        """One graph, from lookup to artifact."""
+        begun = time.monotonic()
+        stream = CompileStream(requests, context, self._limits.stall_seconds)
+        with self._counted():
+            message = await stream.opening()
+            order = parse_order(message)
+            self._jobs.asked(message.requester, order.key)
+            for _ in range(_LOOKS):
+                if not self._dispatcher.stored(order.key):
+                    with self._dispatcher.wait(order) as waiter:
+                        await self._attend(waiter, stream, begun)
+                    return
+                with self._dispatcher.pinned(order.key):
+                    if artifact := await self._dispatcher.load(order.key):
+                        await self._deliver(stream, Delivery(pb.SERVED_HIT, artifact), begun)
+                        return
+        raise ArtifactLost(
+            f"the artifact of {order.key[:12]} was found corrupt {_LOOKS} times. It is quarantined; ask again."
+        )
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Counts a request once by its end; what was served or failed is counted where it happens."""
+        self._ledger.opened()
+        try:
+            yield
+        except ServiceError:
+            self._ledger.ended(Result.REJECTED)
+            raise
+        except asyncio.CancelledError:
+            self._ledger.ended(Result.CANCELLED)
+            raise
+        except Exception:
+            self._ledger.ended(Result.ERROR)
+            raise
+
+    async def _attend(self, waiter: Waiter, stream: CompileStream, begun: float) -> None:
+        """Tell a waiting client what happens, until it is answered."""
+        upload: asyncio.Task[None] | None = None
+        try:
+            while True:
+                match await self._next_event(waiter):
+                    case None:
+                        continue
+                    case AskGraph():
+                        await stream.ask_graph()
+                        upload = asyncio.create_task(
+                            self._upload(waiter, stream), name=f"upload {waiter.order.key[:12]}"
+                        )
+                        upload.add_done_callback(lambda task: _tell_broken(waiter, task))
+                    case Tell(_, state, ahead):
+                        await stream.progress(state, time.monotonic() - begun, ahead)
+                    case Fail(_, failure):
+                        self._ledger.ended(Result.FAILED)
+                        await stream.failure(failure)
+                        return
+                    case Reject(_, reason):
+                        raise rejection(reason)
+                    case Broken(error):
+                        raise error
+                    case Delivery() as delivery:
+                        await self._deliver(stream, delivery, begun)
+                        return
+        finally:
+            if upload is not None:
+                upload.cancel()
+
+    async def _next_event(self, waiter: Waiter) -> Event | None:
+        try:
+            async with asyncio.timeout(self._limits.heartbeat_seconds):
+                return await waiter.outbox.get()
+        except TimeoutError:
+            return self._dispatcher.progress(waiter)
+
+    async def _upload(self, waiter: Waiter, stream: CompileStream) -> None:
+        try:
+            async with asyncio.timeout(self._limits.upload_seconds):
+                header = await stream.graph_header()
+                check_header(header, self._limits.max_graph_bytes)
+                with self._dispatcher.graphs.reserve(header.size):
+                    graph = await stream.graph(header)
+                    self._dispatcher.uploaded(waiter, graph)
+        except GraphUnavailable as reason:
+            self._dispatcher.refused(waiter, str(reason))
+        except TimeoutError:
+            raise GaveUp(f"the graph took longer than {self._limits.upload_seconds:g} s to arrive.") from None
+
+    async def _deliver(self, stream: CompileStream, delivery: Delivery, begun: float) -> None:
+        waited = time.monotonic() - begun
+        artifact = delivery.artifact
+        self._ledger.ready(delivery.served, waited)
+        await stream.artifact(artifact, delivery.served)
+        self._ledger.served(delivery.served, artifact.header.size, artifact.compile_seconds, waited)
+
+
+def _tell_broken(waiter: Waiter, upload: asyncio.Task[None]) -> None:
+    if not upload.cancelled() and (error := upload.exception()):
+        waiter.outbox.put(Broken(error))
