@@ -104,8 +104,9 @@ class Crew:
         if self.stopping:
             raise PoolUnavailable(_STOPPED)
         while self._idle:
-            worker, _ = self._idle.popitem()
+            worker = next(reversed(self._idle))
             if worker.returncode is None:
+                del self._idle[worker]
                 self._busy.add(worker)
                 self._wake()
                 return worker
@@ -134,7 +135,9 @@ class Crew:
         self._offer(worker)
 
     def retire(self, worker: WorkerProcess) -> None:
-        """Kill it with all that it spawned, at once; another is started if one is needed."""
+        """Kill it with all that it spawned, at once; another is started if one is needed. Idempotent."""
+        if worker not in self._busy and worker not in self._idle:
+            return
         self._busy.discard(worker)
         self._idle.pop(worker, None)
         worker.kill()
@@ -208,6 +211,8 @@ class Crew:
         self._idle[worker] = time.monotonic()
 
     def _lost_idle(self, worker: WorkerProcess) -> None:
+        if self.stopping:
+            return
         _log.warning("worker %d died while it was idle", worker.pid)
         self._on_failure(WorkerFailure.DIED)
         self.retire(worker)

@@ -124,13 +124,13 @@ class LocalPool:
         try:
             async with asyncio.timeout(config.start_timeout):
                 await worker.until_ready()
-        except (WorkerLost, TimeoutError) as error:
-            late = isinstance(error, TimeoutError)
-            if not late:
-                await worker.until_ended()
+        except TimeoutError as error:
             await worker.close()
-            how = f"was not ready within {config.start_timeout:g} s" if late else describe_end(worker.returncode)
-            raise StartFailed(f"The worker {how}. Its last output:\n{worker.tail}") from error
+            raise _start_failed(f"was not ready within {config.start_timeout:g} s (start_timeout)", worker) from error
+        except WorkerLost as error:
+            await worker.until_ended()
+            await worker.close()
+            raise _start_failed(f"{describe_end(worker.returncode)} before it was ready ({error})", worker) from error
         except asyncio.CancelledError:
             await worker.close()
             raise
@@ -191,3 +191,7 @@ class LocalPool:
         if reason in (WorkerFailure.DIED, WorkerFailure.OOM):
             self._crashes += 1
         self._on_worker_failure(reason)
+
+
+def _start_failed(how: str, worker: WorkerProcess) -> StartFailed:
+    return StartFailed(f"The worker {how}. The end of its output:\n{worker.tail or '(none)'}")

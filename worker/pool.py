@@ -67,8 +67,8 @@ class Pool(Protocol):
     async def compile(self, job: Job, started: Callable[[], None]) -> Outcome:
         """Compile one graph. Waits for a worker; calls ``started`` once, when one takes the job.
 
-        Never raises for what a graph or a worker does: a dead worker is a ``Failed``. Cancelling it abandons the job: if
-        a worker has it, that worker is ended.
+        Never raises for what a graph or a worker does: a dead worker is a ``Failed``. Cancelling it abandons the job:
+        if a worker has it, that worker is ended.
         """
 
     def status(self) -> PoolStatus:

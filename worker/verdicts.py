@@ -15,8 +15,12 @@ Verdict = tuple[Outcome, WorkerFailure | None]
 
 def replied(reply: CompileReply, oom_killed: bool) -> Verdict:
     """The worker replied. ``oom_killed``: the kernel killed something of this cgroup for memory meanwhile."""
-    if reply.WhichOneof("result") == "artifact":
-        return Compiled(reply.artifact, reply.compile_seconds, dict(reply.phases)), None
+    match reply.WhichOneof("result"):
+        case "artifact":
+            return Compiled(reply.artifact, reply.compile_seconds, dict(reply.phases)), None
+        case None:
+            message = "the worker replied with neither an artifact nor a failure"
+            return failed(FailureKind.FAILURE_KIND_WORKER_DIED, message, retryable=True), WorkerFailure.DIED
     failure = reply.failure
     if oom_killed and failure.kind == FailureKind.FAILURE_KIND_COMPILE_ERROR:
         # The worker lives, but the C++ compiler under it was killed: no fact about the graph.

@@ -1,7 +1,8 @@
 """A worker that does what the graph says, without torch: tests start it in place of ``python -m inductord.worker``.
 
-A graph is a JSON list of steps, each a list of a name and its arguments; see ``_Script``. Bytes that are no JSON list are a
-script without steps. A script that runs to its end replies with ``artifact_of(graph)``, always the same for the same graph.
+A graph is a JSON list of steps, each a list of a name and its arguments; see ``_Script``. Bytes that are no JSON list
+are a script without steps. A script that runs to its end replies with ``artifact_of(graph)``, always the same for the
+same graph.
 
 Environment:
     SCRIPTED_LOG: a file; each job appends a line ``{"pid", "threads", "graph"}`` when it begins.
