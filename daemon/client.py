@@ -86,15 +86,15 @@ def why_unreachable(address: str) -> str | None:
         try:
             probe.connect(path)
         except FileNotFoundError:
-            return f"there is no socket at {path}"
+            return "there is no socket"
         except ConnectionRefusedError:
-            return f"the socket {path} is a leftover: the daemon that made it is gone"
+            return "its socket is a leftover, the daemon that made it is gone"
         except PermissionError:
-            return f"user {os.getuid()} may not connect to {path}; the daemon belongs to somebody else"
+            return f"user {os.geteuid()} may not connect, the socket belongs to somebody else"
         except TimeoutError:
-            return f"{path} takes no more connections; the daemon hangs or is stopped"
+            return "it takes no more connections, the daemon hangs or is stopped"
         except OSError as error:
-            return f"connecting to {path} failed: {error.strerror or error}"
+            return f"connecting fails: {error.strerror or error}"
     return None
 
 
@@ -131,7 +131,7 @@ class AdminClient:
         self.address = address
         self._timeout = timeout
         self._channel = grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
-        self._admin = admin_pb2_grpc.AdminServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self._admin = admin_pb2_grpc.AdminServiceStub(self._channel)
         self._health = health_pb2_grpc.HealthStub(self._channel)
 
     def __enter__(self) -> Self:

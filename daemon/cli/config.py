@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from inductord.daemon.cli import options
-from inductord.daemon.cli.output import console, print_json, table
+from inductord.daemon.cli.output import display, print_json, table
 
 
 @click.command("config")
@@ -21,10 +21,10 @@ def command(address: str | None, config: Path | None, as_json: bool) -> None:
 
     rows = explain_config(options.settings(address=address, config=config))
     if as_json:
-        print_json({name: {"value": value, "source": source} for name, value, source in rows})
+        print_json({name: {"value": value or None, "source": source} for name, value, source in rows})
         return
     shown = table("setting", "value", "source")
     for name, value, source in rows:
         plain = source == "default"
         shown.add_row(name, value or "–", source, style="dim" if plain else None)
-    console().print(shown)
+    display(shown)

@@ -34,7 +34,7 @@ def translated(error: Exception) -> CommandFailed | None:
         case client.NotFound():
             return CommandFailed(str(error), Exit.NOT_FOUND)
         case StoreBusy():
-            return CommandFailed(str(error), Exit.BUSY)
+            return CommandFailed(str(error), Exit.STORE_BUSY)
         case client.ClientError() | StoreUnusable():
             return CommandFailed(str(error))
     return None

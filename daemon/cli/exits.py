@@ -11,12 +11,14 @@ class Exit(enum.IntEnum):
     FAILED = 1
     # Wrong arguments or configuration.
     USAGE = 2
+    # Another daemon has the socket.
+    SOCKET_BUSY = 3
+    # Another daemon has the store.
+    STORE_BUSY = 4
     # No daemon answers.
-    NO_DAEMON = 3
-    # Another daemon has the socket or the store.
-    BUSY = 4
+    NO_DAEMON = 5
     # There is no such entry.
-    NOT_FOUND = 5
+    NOT_FOUND = 6
 
 
 # What shells use for commands that cannot be run, and for deaths by signal.

@@ -8,7 +8,7 @@ import click
 
 from inductord.daemon.cli import options, words
 from inductord.daemon.cli.artifacts import open_artifacts
-from inductord.daemon.cli.output import console, print_json, table
+from inductord.daemon.cli.output import display, print_json, table
 from inductord.daemon.cli.protojson import as_json as message_as_json
 from inductord.v1.admin_pb2 import Entry
 
@@ -73,5 +73,5 @@ def command(a: str, b: str, address: str | None, config: Path | None, folder: Pa
     shown = table("part", words.short_key(first.key), words.short_key(second.key))
     for name, values in found.differ.items():
         shown.add_row(name, *(value or "–" for value in values))
-    console().print(shown)
+    display(shown)
     click.echo(f"{words.count(len(found.differ), 'part')} of {len(found.differ) + len(found.equal)} differ.")

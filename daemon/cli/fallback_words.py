@@ -7,6 +7,8 @@ from inductord.compiler.reasons import Fallback
 PHRASES: Mapping[str, str] = {
     Fallback.NOT_CACHEABLE: "PyTorch says that this graph has no sound key",
     Fallback.USER_TRITON_KERNEL: "the graph calls a Triton kernel of yours",
+    Fallback.DEVICE_UNSUPPORTED: "the graph runs on a device that inductord does not serve",
+    Fallback.DEBUG_TRACE: "Inductor's debug trace is on, and belongs into the rank's own folder",
     Fallback.KEY_FAILED: "no key could be computed for the graph",
     Fallback.SERIALIZE_FAILED: "the graph could not be packed for the way",
     Fallback.GRAPH_TOO_LARGE: "the graph is larger than the daemon takes; raise max_graph_bytes",

@@ -18,7 +18,6 @@ _START_BOUND_S = 20.0
 _DRAIN_BOUND_S = 60.0
 _POLL_S = 0.05
 _LOG_BYTES = 8 << 20
-_TAIL_LINES = 3
 _TAIL_BYTES = 4096
 
 
@@ -51,7 +50,7 @@ class Launcher:
     ) -> None:
         self._address = address
         # -P: a training folder with a module named like one of ours must not end up in the daemon.
-        self._argv = [sys.executable, "-P", "-m", "inductord.daemon.cli", "serve", "--address", address, *flags]
+        self._argv = [sys.executable, "-P", "-m", "inductord.daemon", "--address", address, *flags]
         self._env = env
         self._pause = pause
         self._mask = mask
@@ -97,11 +96,11 @@ class Launcher:
             except ClientError:
                 # Not yet. Whether it ever will, the process says.
                 code = has_ended(pid) if running else None
-                if code == Exit.BUSY:
+                if code == Exit.SOCKET_BUSY:
                     # Another job of this node was faster. Its daemon is coming up.
                     running = False
                 elif code is not None:
-                    reason = f"a daemon could not be started (exit code {code}): {_tail(log)} Its log: {log}."
+                    reason = f"a daemon could not be started (exit code {code}): {_last_words(log)} Its log: {log}."
                     return Found(self._address, log=log, problem=reason)
                 self._pause(_POLL_S)
                 continue
@@ -130,7 +129,7 @@ class Launcher:
     def _prepare_log(self) -> Path:
         socket = socket_path(self._address)
         folder = socket.parent
-        if folder == private_dir():
+        if folder == private_dir() or not folder.exists():
             ensure_private_dir(folder)
         log = folder / f"{socket.stem}.log"
         if log.exists() and log.stat().st_size > _LOG_BYTES:
@@ -138,11 +137,12 @@ class Launcher:
         return log
 
 
-def _tail(log: Path) -> str:
+def _last_words(log: Path) -> str:
     try:
         with log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError as error:
-        return f"(its log cannot be read: {error.strerror})"
-    return " / ".join(line.strip() for line in lines[-_TAIL_LINES:] if line.strip()) or "(it said nothing)"
+        return f"its log cannot be read: {error.strerror}."
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1] if said else "it said nothing."

@@ -6,19 +6,30 @@ not folded to 80 columns.
 
 import json
 import sys
-from typing import Any, TextIO
+from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 _FILE_WIDTH = 200
 
 
-def console(stream: TextIO | None = None) -> Console:
-    """A console on ``stream``, stdout when absent."""
-    stream = sys.stdout if stream is None else stream
-    return Console(file=stream, highlight=False, soft_wrap=False, width=None if stream.isatty() else _FILE_WIDTH)
+def console() -> Console:
+    """A console on stdout."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
+
+
+def display(renderable: RenderableType) -> None:
+    """Draw on stdout. Rich fills lines up to the width of the table; files and pipes are spared that."""
+    screen = console()
+    if screen.is_terminal:
+        screen.print(renderable)
+        return
+    with screen.capture() as capture:
+        screen.print(renderable)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
+    sys.stdout.flush()
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:

@@ -147,8 +147,8 @@ def _sum(all_stats: Iterable[RankStats]) -> RankStats:
 
 def as_text(report: RunReport) -> list[str]:
     """The report for people, line by line, within 80 columns but for the notes."""
-    ranks = words.count(report.ranks, "rank")
-    lines = [f"inductord: job {report.job}, {ranks}, {words.count(report.graphs, 'distinct graph')}"]
+    counts = f"{words.count(report.ranks, 'rank')}, {words.count(report.graphs, 'distinct graph')}"
+    lines = [f"inductord: job {report.job}: {counts if report.ranks else 'nothing to report'}"]
     if report.requests:
         lines += [
             f"  requests   {report.requests}: {report.compiles} compiled, {report.joined} joined a running compile, "

@@ -173,7 +173,7 @@ def _report(job: str, folder: Path, address: str | None, form: ReportForm, file:
             # No rank of the job reached it; that is the report's to say.
             summary = None
         except ClientError as error:
-            notes.append(f"{error} The numbers are from the ranks' own reports.")
+            notes.append(f"{error} What stands here is what the ranks say.")
     report = make_report(job, ranks, daemon=summary, notes=notes, damaged=damaged)
     if form == "json":
         sys.stderr.write(json.dumps(report.as_json(), ensure_ascii=False) + "\n")

@@ -16,6 +16,7 @@ from pydantic import ByteSize
 from pydantic.fields import FieldInfo
 
 from inductord.daemon.config import DaemonConfig, load_config
+from inductord.daemon.logs import configure_logging
 
 _NOT_FLAGS = frozenset({"origins"})
 _FLAG_NAMES = {"store_path": "--store"}
@@ -68,4 +69,6 @@ def command(**flags: object) -> None:
         metrics = f", metrics at http://{endpoints.metrics_address}/metrics" if endpoints.metrics_address else ""
         click.echo(f"inductord serves at {endpoints.address}{metrics}")
 
-    sys.exit(asyncio.run(serve(load_config(flags), ready=ready)))
+    config = load_config(flags)
+    configure_logging(config.log_level, config.log_format)
+    sys.exit(asyncio.run(serve(config, ready=ready)))

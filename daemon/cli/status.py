@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from inductord.daemon.cli import options
-from inductord.daemon.cli.output import console, print_json
+from inductord.daemon.cli.output import console, display, print_json
 from inductord.daemon.cli.protojson import as_json as message_as_json
 from inductord.daemon.cli.status_view import draw, line
 from inductord.v1.admin_pb2 import Status
@@ -34,7 +34,7 @@ def command(address: str | None, config: Path | None, watch: bool, interval: flo
             if as_json:
                 print_json(message_as_json(status))
             else:
-                console().print(draw(status))
+                display(draw(status))
             return
         with contextlib.suppress(KeyboardInterrupt):
             _follow(client.watch(interval), as_json)

@@ -11,7 +11,7 @@ from inductord.daemon.cli import options, words
 from inductord.daemon.cli.artifacts import Artifacts, open_artifacts
 from inductord.daemon.cli.errors import CommandFailed
 from inductord.daemon.cli.exits import Exit
-from inductord.daemon.cli.output import console, facts, print_json, table
+from inductord.daemon.cli.output import display, facts, print_json, table
 from inductord.daemon.cli.protojson import as_json as message_as_json
 from inductord.daemon.cli.protojson import enum_name
 from inductord.v1 import compiler_pb2
@@ -73,7 +73,7 @@ def _print_entries(entries: Iterator[Entry]) -> None:
             entry.job,
         )
     if shown.row_count:
-        console().print(shown)
+        display(shown)
 
 
 def _graph(entry: Entry) -> str:
@@ -104,13 +104,13 @@ def show(key: str, address: str | None, config: Path | None, folder: Path | None
     shown.add_row("job", entry.job or "–")
     for field, value in message_as_json(entry.toolchain).items():
         shown.add_row(field, value or "–")
-    console().print(shown)
+    display(shown)
     if entry.key_parts:
         parts = table("part of the key", "digest or value")
         for name in sorted(entry.key_parts):
             parts.add_row(name, entry.key_parts[name])
         click.echo()
-        console().print(parts)
+        display(parts)
 
 
 @command.command("verify")
