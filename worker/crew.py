@@ -10,9 +10,9 @@ import dataclasses
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import Generic, Protocol, TypeVar
 
 from inductord.worker.failures import WorkerFailure
-from inductord.worker.handle import WorkerProcess
 from inductord.worker.pool import PoolUnavailable
 from inductord.worker.starts import Starts
 
@@ -27,6 +27,34 @@ class StartFailed(Exception):
     """A worker did not become ready. The message says why, with the end of its output."""
 
 
+class Worker(Protocol):
+    """What a crew needs of a worker, be it a process or an actor."""
+
+    @property
+    def name(self) -> str:
+        """For the log."""
+
+    @property
+    def alive(self) -> bool:
+        """False once its end is known."""
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Done when its end is known."""
+
+    def terminate(self) -> None:
+        """Ask it to end. Does not wait."""
+
+    def kill(self) -> None:
+        """End it now, with all that it spawned. Does not wait."""
+
+    async def close(self) -> None:
+        """Kill it and release what it held. Bounded."""
+
+
+WorkerT = TypeVar("WorkerT", bound=Worker)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class CrewSize:
     """How many workers there shall be at most, how many stay warm, and after how many seconds idle the others leave."""
@@ -36,8 +64,8 @@ class CrewSize:
     idle_seconds: float
 
 
-class Crew:
-    """Workers of one pool. All methods run on one event loop.
+class Crew(Generic[WorkerT]):
+    """Workers of one pool, all of one kind. All methods run on one event loop.
 
     Args:
         start_worker: starts one and waits until it is ready; raises ``StartFailed``.
@@ -47,7 +75,7 @@ class Crew:
     def __init__(
         self,
         size: CrewSize,
-        start_worker: Callable[[], Awaitable[WorkerProcess]],
+        start_worker: Callable[[], Awaitable[WorkerT]],
         on_failure: Callable[[WorkerFailure], None],
     ) -> None:
         self._size = size
@@ -55,11 +83,11 @@ class Crew:
         self._on_failure = on_failure
         self._starts = Starts(time.monotonic)
         # Each with the time since when it is idle; the longest idle first.
-        self._idle: dict[WorkerProcess, float] = {}
-        self._busy: set[WorkerProcess] = set()
+        self._idle: dict[WorkerT, float] = {}
+        self._busy: set[WorkerT] = set()
         self._starting: set[asyncio.Task[None]] = set()
         self._closing: set[asyncio.Task[None]] = set()
-        self._waiters: collections.deque[asyncio.Future[WorkerProcess]] = collections.deque()
+        self._waiters: collections.deque[asyncio.Future[WorkerT]] = collections.deque()
         self._warm = 0
         self._last_used = time.monotonic()
         self._ticker: asyncio.Task[None] | None = None
@@ -95,7 +123,7 @@ class Crew:
         self._ticker = asyncio.create_task(self._let_idle_go(), name="idle workers leave")
         self._wake()
 
-    async def acquire(self) -> WorkerProcess:
+    async def acquire(self) -> WorkerT:
         """A worker, in the order of calls. Give it back with ``release`` or ``retire``.
 
         Raises:
@@ -105,7 +133,7 @@ class Crew:
             raise PoolUnavailable(_STOPPED)
         while self._idle:
             worker = next(reversed(self._idle))
-            if worker.returncode is None:
+            if worker.alive:
                 del self._idle[worker]
                 self._busy.add(worker)
                 self._wake()
@@ -113,7 +141,7 @@ class Crew:
             self._lost_idle(worker)
         if self._is_hopeless() and self._starts.delay > 0:
             raise PoolUnavailable(self._hopeless())
-        waiter: asyncio.Future[WorkerProcess] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[WorkerT] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         self._wake()
         try:
@@ -125,23 +153,23 @@ class Crew:
                 self.release(waiter.result())
             raise
 
-    def release(self, worker: WorkerProcess) -> None:
+    def release(self, worker: WorkerT) -> None:
         """Its job is done and it can take the next."""
-        if worker.returncode is not None or self.stopping:
+        if not worker.alive or self.stopping:
             self.retire(worker)
             return
         self._busy.discard(worker)
         self._last_used = time.monotonic()
         self._offer(worker)
 
-    def retire(self, worker: WorkerProcess) -> None:
+    def retire(self, worker: WorkerT) -> None:
         """Kill it with all that it spawned, at once; another is started if one is needed. Idempotent."""
         if worker not in self._busy and worker not in self._idle:
             return
         self._busy.discard(worker)
         self._idle.pop(worker, None)
         worker.kill()
-        closing = asyncio.create_task(worker.close(), name=f"worker {worker.pid} closes")
+        closing = asyncio.create_task(worker.close(), name=f"{worker.name} closes")
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
         self._grow()
@@ -201,7 +229,7 @@ class Crew:
             self._starts.failed(f"{type(error).__name__}: {error}")
         self._grow()
 
-    def _offer(self, worker: WorkerProcess) -> None:
+    def _offer(self, worker: WorkerT) -> None:
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -210,10 +238,10 @@ class Crew:
                 return
         self._idle[worker] = time.monotonic()
 
-    def _lost_idle(self, worker: WorkerProcess) -> None:
+    def _lost_idle(self, worker: WorkerT) -> None:
         if self.stopping:
             return
-        _log.warning("worker %d died while it was idle", worker.pid)
+        _log.warning("%s died while it was idle", worker.name)
         self._on_failure(WorkerFailure.DIED)
         self.retire(worker)
 
@@ -239,7 +267,7 @@ class Crew:
                 self._warm = 0
             for worker, since in list(self._idle.items()):
                 if now - since > self._size.idle_seconds and self.idle + self.busy + self.starting > self._warm:
-                    _log.info("worker %d leaves after %.0f s idle", worker.pid, now - since)
+                    _log.info("%s leaves after %.0f s idle", worker.name, now - since)
                     self.retire(worker)
 
 

@@ -48,8 +48,7 @@ class WorkerProcess:
         self._limit = limit
         self._tail = bytearray()
         self._group_killed = False
-        self.ended = asyncio.create_task(self._until_ended(), name=f"worker {self.pid} ends")
-        """Done when the process has ended. Its group is then killed too."""
+        self._ended = asyncio.create_task(self._until_ended(), name=f"worker {self.pid} ends")
         self._output = asyncio.create_task(self._read_output(output), name=f"worker {self.pid} output")
 
     @classmethod
@@ -145,7 +144,7 @@ class WorkerProcess:
     async def close(self) -> None:
         """Kill what is left, and release the connection and the folder. Bounded."""
         self.kill()
-        _, running = await asyncio.wait({self.ended, self._output}, timeout=_REAP_SECONDS)
+        _, running = await asyncio.wait({self._ended, self._output}, timeout=_REAP_SECONDS)
         if running:
             _log.warning("worker %d has not ended %g s after SIGKILL; it is left behind", self.pid, _REAP_SECONDS)
         self._output.cancel()
@@ -154,11 +153,26 @@ class WorkerProcess:
 
     async def until_ended(self) -> None:
         """Wait for a worker whose connection broke: it is about to end, or is killed for it. Bounded."""
-        _, running = await asyncio.wait({self.ended}, timeout=_LINGER_SECONDS)
+        _, running = await asyncio.wait({self._ended}, timeout=_LINGER_SECONDS)
         if running:
             self.kill()
         # What it said last may still be on its way.
-        await asyncio.wait({self.ended, self._output}, timeout=_REAP_SECONDS)
+        await asyncio.wait({self._ended, self._output}, timeout=_REAP_SECONDS)
+
+    @property
+    def name(self) -> str:
+        """For the log."""
+        return f"worker {self.pid}"
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Done when the process has ended. Its group is then killed too."""
+        return self._ended
+
+    @property
+    def alive(self) -> bool:
+        """False once its end is known."""
+        return self._process.returncode is None
 
     @property
     def returncode(self) -> int | None:

@@ -9,19 +9,18 @@ import dataclasses
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from inductord.v1.admin_pb2 import PoolStatus
-from inductord.v1.compiler_pb2 import FailureKind
 from inductord.v1.worker_pb2 import CompileJob
 from inductord.worker import limits, memory, scratch, verdicts
-from inductord.worker.crew import Crew, CrewSize, StartFailed
+from inductord.worker.crew import CrewSize, StartFailed
 from inductord.worker.environment import worker_environment
 from inductord.worker.failures import WorkerFailure, describe_end
 from inductord.worker.handle import WorkerLost, WorkerProcess
-from inductord.worker.pool import Failed, Job, Outcome, PoolUnavailable, failed
+from inductord.worker.pool import Job, PoolUnavailable
+from inductord.worker.staffed_pool import StaffedPool
+from inductord.worker.verdicts import Verdict
 
 _log = logging.getLogger("inductord.pool")
 
@@ -49,7 +48,7 @@ class LocalPoolConfig:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-class LocalPool:
+class LocalPool(StaffedPool[WorkerProcess]):
     """Implements ``inductord.worker.pool.Pool`` with processes of this node.
 
     ``on_worker_failure`` is told of each failure of a worker, once.
@@ -60,53 +59,29 @@ class LocalPool:
     def __init__(
         self, config: LocalPoolConfig, on_worker_failure: Callable[[WorkerFailure], None] = lambda _: None
     ) -> None:
-        machine = limits.this_machine()
+        super().__init__(on_worker_failure)
         self._config = config
-        self._cpus = machine.cpus
-        self._max_workers = config.max_workers or machine.max_workers()
-        self._on_worker_failure = on_worker_failure
-        self._crashes = 0
+        self._cpus = 1
         self._scratch: scratch.Scratch | None = None
-        size = CrewSize(self._max_workers, min(config.min_warm, self._max_workers), config.idle_seconds)
-        self._crew = Crew(size, self._start_worker, self._count)
 
     async def start(self) -> None:
         """See ``Pool.start``."""
+        config, machine = self._config, limits.this_machine()
         try:
-            self._scratch = await asyncio.to_thread(scratch.Scratch, self._config.scratch)
+            self._scratch = await asyncio.to_thread(scratch.Scratch, config.scratch)
         except OSError as error:
             raise PoolUnavailable(
-                f"workers need a folder for compiler caches and {self._config.scratch} cannot be used: {error}. "
+                f"workers need a folder for compiler caches and {config.scratch} cannot be used: {error}. "
                 "Set scratch to a folder that this user can write"
             ) from error
-        _log.info("local pool: up to %d workers on %d CPUs", self._max_workers, self._cpus)
-        self._crew.start()
-
-    async def compile(self, job: Job, started: Callable[[], None]) -> Outcome:
-        """See ``Pool.compile``."""
-        try:
-            worker = await self._crew.acquire()
-        except PoolUnavailable as error:
-            return failed(FailureKind.FAILURE_KIND_POOL_UNAVAILABLE, str(error))
-        return await self._run(worker, job, started)
-
-    def status(self) -> PoolStatus:
-        """See ``Pool.status``."""
-        crew = self._crew
-        return PoolStatus(
-            kind=self.kind,
-            max_workers=self._max_workers,
-            starting=crew.starting,
-            idle=crew.idle,
-            busy=crew.busy,
-            queued=crew.queued,
-            crashes=self._crashes,
-            note=f"no worker can be started: {crew.trouble}" if crew.trouble else "",
-        )
+        self._cpus = machine.cpus
+        max_workers = config.max_workers or machine.max_workers()
+        _log.info("local pool: up to %d workers on %d CPUs", max_workers, machine.cpus)
+        self._employ(CrewSize(max_workers, min(config.min_warm, max_workers), config.idle_seconds))
 
     async def stop(self, grace: float) -> None:
         """See ``Pool.stop``."""
-        await self._crew.stop(grace)
+        await super().stop(grace)
         if self._scratch is not None:
             folder, self._scratch = self._scratch, None
             await asyncio.to_thread(folder.close)
@@ -136,33 +111,10 @@ class LocalPool:
             raise
         return worker
 
-    async def _run(self, worker: WorkerProcess, job: Job, started: Callable[[], None]) -> Outcome:
-        began = time.monotonic()
-        request = CompileJob(key=job.key, graph=job.graph, threads=max(1, self._cpus // self._crew.busy))
-        try:
-            started()
-            outcome, loss = await self._attempt(worker, request)
-        except BaseException:
-            # Cancelled, or a defect: either way nobody waits for this worker's reply.
-            self._lose(worker, WorkerFailure.CANCELLED)
-            raise
-        if loss is None:
-            self._crew.release(worker)
-        elif self._crew.stopping:
-            self._crew.retire(worker)
-            return failed(FailureKind.FAILURE_KIND_POOL_UNAVAILABLE, "the pool was stopped during the compile")
-        else:
-            self._lose(worker, loss)
-        if isinstance(outcome, Failed):
-            elapsed = time.monotonic() - began
-            _log.warning("compile %.12s failed after %.1f s: %s", job.key, elapsed, outcome.failure.message)
-            return dataclasses.replace(outcome, compile_seconds=elapsed)
-        return outcome
-
-    async def _attempt(self, worker: WorkerProcess, request: CompileJob) -> verdicts.Verdict:
-        """Let the worker compile within the limits of time and memory."""
+    async def _attempt(self, worker: WorkerProcess, job: Job) -> Verdict:
         config = self._config
         oom_kills = limits.oom_kills()
+        request = CompileJob(key=job.key, graph=job.graph, threads=self._threads(self._cpus))
         exchange = asyncio.create_task(worker.run(request))
         limit = config.worker_memory_bytes
         watch = None if limit is None else asyncio.create_task(memory.until_over(worker.pid, limit, _MEMORY_INTERVAL_S))
@@ -182,15 +134,6 @@ class LocalPool:
         finally:
             for task in tasks:
                 task.cancel()
-
-    def _lose(self, worker: WorkerProcess, reason: WorkerFailure) -> None:
-        self._count(reason)
-        self._crew.retire(worker)
-
-    def _count(self, reason: WorkerFailure) -> None:
-        if reason in (WorkerFailure.DIED, WorkerFailure.OOM):
-            self._crashes += 1
-        self._on_worker_failure(reason)
 
 
 def _start_failed(how: str, worker: WorkerProcess) -> StartFailed:
