@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.cli import Cli, wait_for
+from support.cli import Cli
+from support.daemon import wait_until
 
 from inductord.daemon.store import Meta, Store
 from inductord.v1.compiler_pb2 import GRAPH_KIND_BACKWARD, GRAPH_KIND_FORWARD, Toolchain
@@ -255,6 +256,6 @@ def test_help_of_every_command(cli: Cli) -> None:
 
 def test_stop_waits_for_the_end_of_the_process(cli: Cli) -> None:
     with cli.start("serve") as daemon:
-        wait_for(lambda: cli.daemon_pid() == daemon.pid, "daemon listens")
+        wait_until(lambda: cli.daemon_pid() == daemon.pid, "daemon listens")
         assert cli("stop").returncode == 0
         assert not Path(f"/proc/{daemon.pid}/fd/0").exists()

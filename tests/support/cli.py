@@ -2,25 +2,19 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from support.daemon import wait_until
+from support.pools import DEADLINE_S, SCRIPTED
 
 from inductord.daemon.client import listener_pid
 
-DEADLINE_S = 60.0
 INDUCTORD = [sys.executable, "-c", "from inductord.daemon.cli import main; main()"]
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    """Poll until ``condition`` holds; fails after a generous time."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE_S:g} s: {what}"
-        time.sleep(0.02)
 
 
 class Cli:
@@ -35,6 +29,7 @@ class Cli:
             "HOME": str(folder),
             "INDUCTORD_ADDRESS": self.address,
             "INDUCTORD_STORE_PATH": str(self.store),
+            "INDUCTORD_WORKER_COMMAND": shlex.join(SCRIPTED),
             "NO_COLOR": "1",
         }
 
@@ -85,4 +80,4 @@ class Cli:
         pid = self.daemon_pid()
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
-            wait_for(lambda: self.daemon_pid() is None, f"end of daemon {pid}")
+            wait_until(lambda: self.daemon_pid() is None, f"end of daemon {pid}")
