@@ -45,9 +45,27 @@ class Outgoing:
         made = self._chunks[index]
         if made is None:
             start = index * CHUNK_BYTES
-            made = CompileResponse(chunk=self._data[start : start + CHUNK_BYTES]).SerializeToString()
+            made = _serialised_chunk(memoryview(self._data)[start : start + CHUNK_BYTES])
             self._chunks[index] = made
         return made
+
+
+# One byte, as the field's number is below 16.
+_CHUNK_TAG = CompileResponse(chunk=b"").SerializeToString()[:1]
+
+
+def _serialised_chunk(chunk: memoryview) -> bytes:
+    """What ``CompileResponse(chunk=chunk).SerializeToString()`` gives, with one copy instead of three.
+
+    Protobuf takes 2 ms for a MiB of bytes, which is most of what a hit costs the daemon.
+    """
+    length = bytearray()
+    rest = len(chunk)
+    while rest > 0x7F:
+        length.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    length.append(rest)
+    return b"".join((_CHUNK_TAG, length, chunk))
 
 
 def check_header(header: BlobHeader, max_bytes: int) -> None:

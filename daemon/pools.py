@@ -61,7 +61,7 @@ class ChosenPool:
         self._note = ""
         self._trouble = ""
         self._started = asyncio.Event()
-        self._stopped = False
+        self._starting: asyncio.Task[None] | None = None
 
     @property
     def kind(self) -> str:
@@ -69,16 +69,19 @@ class ChosenPool:
         return self._pool.kind
 
     async def start(self) -> None:
-        """See ``Pool.start``; here it does wait, and never raises: jobs fail with the reason instead."""
+        """See ``Pool.start``. Never raises: when there is no pool, jobs fail with the reason."""
+        self._starting = asyncio.create_task(self._start_one(), name="start pool")
+
+    async def _start_one(self) -> None:
         try:
-            await self._start()
+            await self._start_first_or_other()
         except PoolUnavailable as error:
             self._trouble = str(error)
             _log.error("there is no pool: %s", error)
         finally:
             self._started.set()
 
-    async def _start(self) -> None:
+    async def _start_first_or_other(self) -> None:
         try:
             await self._pool.start()
         except PoolUnavailable as error:
@@ -105,6 +108,10 @@ class ChosenPool:
 
     async def stop(self, grace: float) -> None:
         """See ``Pool.stop``."""
+        if self._starting is not None:
+            # Cut short, it could leave behind what it had begun to make.
+            await asyncio.wait({self._starting}, timeout=grace)
+            self._starting.cancel()
         await self._pool.stop(grace)
 
 

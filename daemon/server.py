@@ -166,7 +166,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
         stack.push_async_callback(servicer.enter_graceful_shutdown)
         _log.info("inductord %s listens on %s, store %s", __version__, config.address, config.store_path)
         # Only now: the daemon answers before the pool is there.
-        stack.push_async_callback(_cancel, asyncio.create_task(pool.start(), name="start pool"))
+        await pool.start()
         if config.idle_exit_seconds:
             idle = asyncio.create_task(stop.when_idle(activity, config.idle_exit_seconds), name="idle exit")
             stack.push_async_callback(_cancel, idle)
