@@ -1,23 +1,10 @@
-"""``python -m inductord.worker``: a worker process that compiles with PyTorch. Started by the local pool."""
+"""``python -m inductord.worker``: a worker process that compiles with PyTorch. Started by the local pool.
 
-from inductord.v1.compiler_pb2 import Toolchain
-from inductord.v1.worker_pb2 import CompileReply
+torch is imported in the worker, after the fork, so that its supervisor stays small.
+"""
+
+from inductord.worker.compile_task import compile_graph, warm
 from inductord.worker.process import main
 
-# torch comes with the compile task. It is imported in the worker, after the fork: its supervisor stays small.
-
-
-def _warm() -> Toolchain:
-    from inductord.compiler import task
-
-    return task.warm()
-
-
-def _compile_graph(graph: bytes, threads: int) -> CompileReply:
-    from inductord.compiler import task
-
-    return task.compile_graph(graph, threads)
-
-
 if __name__ == "__main__":
-    main(_warm, _compile_graph)
+    main(warm, compile_graph)

@@ -46,11 +46,12 @@ def serve(sock: socket.socket, warm: Warm, compile_graph: CompileGraph, max_arti
     framing.write_frame(sock, ready.SerializeToString())
     while (frame := framing.read_frame(sock)) is not None:
         job = WorkerRequest.FromString(bytes(frame)).compile
-        reply = _bounded(compile_graph(job.graph, job.threads), max_artifact_bytes)
+        reply = bounded(compile_graph(job.graph, job.threads), max_artifact_bytes)
         framing.write_frame(sock, WorkerReply(compiled=reply).SerializeToString())
 
 
-def _bounded(reply: CompileReply, max_artifact_bytes: int) -> CompileReply:
+def bounded(reply: CompileReply, max_artifact_bytes: int) -> CompileReply:
+    """``reply``, or a failure in its place when the artifact is over the limit."""
     size = len(reply.artifact)
     if size <= max_artifact_bytes:
         return reply

@@ -50,7 +50,7 @@ class StaffedPool(abc.ABC, Generic[WorkerT]):
         if self._crew is None:
             return failed(FailureKind.FAILURE_KIND_POOL_UNAVAILABLE, f"the {self.kind} pool is not started")
         try:
-            worker = await self._crew.acquire()
+            worker = await self._take(self._crew)
         except PoolUnavailable as error:
             return failed(FailureKind.FAILURE_KIND_POOL_UNAVAILABLE, str(error))
         return await self._run(self._crew, worker, job, started)
@@ -67,6 +67,10 @@ class StaffedPool(abc.ABC, Generic[WorkerT]):
         """See ``Pool.stop``."""
         if self._crew is not None:
             await self._crew.stop(grace)
+
+    async def _take(self, crew: Crew[WorkerT]) -> WorkerT:
+        """A worker that can take a job. Raises ``PoolUnavailable``."""
+        return await crew.acquire()
 
     async def _run(self, crew: Crew[WorkerT], worker: WorkerT, job: Job, started: Callable[[], None]) -> Outcome:
         began = time.monotonic()

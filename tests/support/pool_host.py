@@ -1,23 +1,39 @@
-"""Stands for a daemon that is killed: holds a local pool and gives it one script, until it is ended from outside."""
+"""Stands for a daemon that is killed: holds a pool and gives it one script, until it is ended from outside."""
 
+import argparse
 import asyncio
-import sys
+import os
 from pathlib import Path
 
 from support.pools import SCRIPTED
+from workers import scripted
 
 from inductord.v1.compiler_pb2 import Toolchain
 from inductord.worker.local_pool import LocalPool, LocalPoolConfig
-from inductord.worker.pool import Job
+from inductord.worker.pool import Job, Pool
+from inductord.worker.ray_pool import RayPool, RayPoolConfig
 
 
-async def main(scratch: Path, graph: bytes) -> None:
+def make_pool(ray: bool, scratch: Path) -> Pool:
+    """A pool with scripted workers."""
+    if not ray:
+        return LocalPool(LocalPoolConfig(scratch=scratch, max_artifact_bytes=2**20, max_workers=2, command=SCRIPTED))
+    environment = {"PYTHONPATH": os.environ["PYTHONPATH"]}
+    config = RayPoolConfig(scratch=scratch, max_artifact_bytes=2**20, address="local", environment=environment)
+    return RayPool(config, warm=scripted.warm, compile_graph=scripted.compile_graph)
+
+
+async def main(pool: Pool, graph: bytes) -> None:
     """Compile ``graph`` and wait for ever."""
-    pool = LocalPool(LocalPoolConfig(scratch=scratch, max_artifact_bytes=2**20, max_workers=2, command=SCRIPTED))
     await pool.start()
     await pool.compile(Job(key="0" * 64, graph=graph, toolchain=Toolchain()), lambda: None)
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2].encode()))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ray", action="store_true")
+    parser.add_argument("scratch", type=Path)
+    parser.add_argument("graph")
+    options = parser.parse_args()
+    asyncio.run(main(make_pool(options.ray, options.scratch), options.graph.encode()))
