@@ -17,6 +17,14 @@ class PayloadError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Library:
+    """A C++ kernel library. ``cache_path``: where Inductor would have built it, relative to its cache folder."""
+
+    content: bytes
+    cache_path: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Graph:
     """A graph on its way to a worker. ``ambient``: process settings; ``content``: from ``adapter.wire.dumps``."""
 
@@ -33,7 +41,7 @@ class Artifact:
 
     key: str
     content: bytes
-    libraries: Mapping[str, bytes]
+    libraries: Mapping[str, Library]
 
 
 def pack_graph(graph: Graph) -> bytes:
@@ -72,8 +80,8 @@ def pack_artifact(artifact: Artifact) -> bytes:
         key=artifact.key,
         compiled_graph=artifact.content,
         shared_objects=[
-            SharedObject(source_digest=digest, content=artifact.libraries[digest])
-            for digest in sorted(artifact.libraries)
+            SharedObject(source_digest=digest, content=library.content, cache_path=library.cache_path)
+            for digest, library in sorted(artifact.libraries.items())
         ],
     ).SerializeToString()
 
@@ -91,9 +99,8 @@ def unpack_artifact(content: bytes, key: str) -> Artifact:
     _check_format(payload.key_format)
     if payload.key != key:
         raise PayloadError(f"the artifact is of another graph ({payload.key[:12]}, asked for {key[:12]})")
-    return Artifact(
-        payload.key, payload.compiled_graph, {so.source_digest: so.content for so in payload.shared_objects}
-    )
+    libraries = {so.source_digest: Library(so.content, so.cache_path) for so in payload.shared_objects}
+    return Artifact(payload.key, payload.compiled_graph, libraries)
 
 
 def _check_format(key_format: int) -> None:

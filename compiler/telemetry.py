@@ -76,7 +76,7 @@ class Telemetry:
             stats.load_seconds += load_seconds
             stats.artifact_bytes += size
             if served != Served.SERVED_LED:
-                stats.saved_seconds += max(0.0, compile_seconds - wait_seconds - load_seconds)
+                stats.saved_seconds += compile_seconds
 
     def fell_back(self, reason: Fallback, message: str, graph: str) -> None:
         """A graph is compiled here. Said once per reason and graph, counted always."""
@@ -86,7 +86,9 @@ class Telemetry:
             if new:
                 self._told.add((reason, graph))
         if new:
-            log.warning("inductord: %s is compiled by this rank: %s (%s)", graph, message, reason.value)
+            # Ranks meet the same graphs: one of them says it, all of them count it.
+            level = logging.WARNING if self._settings.rank == 0 else logging.INFO
+            log.log(level, "inductord: %s is compiled by this rank: %s (%s)", graph, message, reason.value)
 
     def compiled_here(self, seconds: float) -> None:
         """A local compile took this long."""

@@ -55,22 +55,26 @@ def cxx_identity(candidates: Sequence[str] | None = None) -> str:
     return ""
 
 
+@functools.lru_cache(maxsize=4)
+def _cpu_features(cpuinfo: str) -> frozenset[str]:
+    try:
+        with open(cpuinfo) as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return frozenset()
+    for line in lines:
+        name, _, values = line.partition(":")
+        if name.strip().lower() in ("flags", "features"):
+            return frozenset(values.split())  # all CPUs of a node are of one kind
+    return frozenset()
+
+
 def cpu_identity(cpuinfo: str = "/proc/cpuinfo") -> str:
-    """Machine, widest vector unit and digest of all CPU features, e.g. ``"x86_64 avx512 #0a1b2c3d4e5f"``.
+    """Machine, widest vector unit and digest of all CPU features, e.g. ``"x86_64 avx512f #0a1b2c3d4e5f"``.
 
     Inductor compiles with ``-march=native``: what it makes may not run where a feature is missing.
     """
-    try:
-        with open(cpuinfo) as file:
-            text = file.read()
-    except OSError:
-        text = ""
-    features: set[str] = set()
-    for line in text.splitlines():
-        name, _, values = line.partition(":")
-        if name.strip().lower() in ("flags", "features"):
-            features.update(values.split())
-            break  # all CPUs of a node are of one kind
+    features = _cpu_features(cpuinfo)
     # ATen lets the vector unit be chosen by hand.
     chosen = os.environ.get("ATEN_CPU_CAPABILITY", "")
     widest = chosen or next((name for name in ("avx512f", "avx2", "sve", "asimd") if name in features), "scalar")

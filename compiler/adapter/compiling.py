@@ -9,9 +9,9 @@ from typing import Any
 
 from torch._dynamo.utils import counters
 from torch._inductor import async_compile as _async_compile
+from torch._inductor import codecache as _codecache
 from torch._inductor import compile_fx as _compile_fx
 from torch._inductor import config as _config
-from torch._inductor import cpu_vec_isa as _cpu_vec_isa
 from torch._inductor import metrics as _metrics
 from torch._inductor import output_code as _output_code
 from torch._inductor.debug import DebugContext
@@ -19,6 +19,7 @@ from torch._inductor.triton_bundler import TritonBundler
 
 from inductord.compiler.adapter import shared_objects, tracing
 from inductord.compiler.adapter.seam import GraphCall
+from inductord.compiler.payload import Library
 
 
 class NotAnArtifact(Exception):
@@ -30,7 +31,7 @@ class CompiledGraph:
     """``content``: the pickled ``CompiledFxGraph``; ``libraries``: C++ kernel libraries by source digest."""
 
     content: bytes
-    libraries: dict[str, bytes]
+    libraries: dict[str, Library]
 
 
 @contextlib.contextmanager
@@ -74,19 +75,24 @@ def compile_graph(call: GraphCall) -> CompiledGraph:
         raise NotAnArtifact(f"Inductor gave a {type(graph).__name__}")
     graph.set_triton_bundle(bundle)
     graph.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
-    libraries = recorder.contents()
+    libraries = recorder.libraries()
     shipped = copy.copy(graph)
     shipped.prepare_for_serialization()
     return CompiledGraph(pickle.dumps(shipped, protocol=pickle.HIGHEST_PROTOCOL), libraries)
 
 
+_FIRST_KERNEL = """
+#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C" void kernel(float* out) { out[0] = at::vec::Vectorized<float>(0).size(); }
+"""
+
+
 def warm() -> None:
-    """Do what the first compile of a process would wait for: imports, and finding out what the C++ compiler can do."""
-    _cpu_vec_isa.pick_vec_isa()
-    # Registers all lowerings and decompositions.
-    import torch._inductor.lowering
+    """Do what the first compile of a process would wait for: imports, and the C++ compiler's first steps."""
+    # Registers all lowerings and patterns.
     from torch._inductor.fx_passes import joint_graph, post_grad
 
     joint_graph.lazy_init()
     post_grad.lazy_init()
-    torch._dynamo.utils.counters.clear()
+    # Finds out which vector units compiler and machine agree on, and precompiles the header of all kernels.
+    _codecache.CppPythonBindingsCodeCache.load_pybinding(["float*"], _FIRST_KERNEL)

@@ -7,15 +7,14 @@ is loaded, metrics and counters move as if the graph had been compiled here, log
 import pickle
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from torch._inductor import codecache as _codecache
 from torch._inductor import output_code as _output_code
-from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from inductord.compiler.adapter import shared_objects, tracing
 from inductord.compiler.adapter.seam import GraphCall
+from inductord.compiler.payload import Library
 
 # PyTorch's tables of loaded modules are not made for two threads (pytorch/pytorch#192368).
 _install_lock = threading.Lock()
@@ -29,7 +28,7 @@ class NotInstallable(Exception):
     """The artifact cannot be loaded in this process. The message says why."""
 
 
-def load(content: bytes, libraries: Mapping[str, bytes], call: GraphCall) -> Any:
+def load(content: bytes, libraries: Mapping[str, Library], call: GraphCall) -> Any:
     """A compiled graph ready for Inductor's ``post_compile``, with its guards taken over.
 
     Args:
@@ -52,15 +51,10 @@ def load(content: bytes, libraries: Mapping[str, bytes], call: GraphCall) -> Any
             raise GuardsFailed(str(graph.guards_expr))
         try:
             constants = _output_code.CompiledFxGraphConstantsWithGm(call.gm)
-            with shared_objects.supplying(libraries, library_folder()):
+            with shared_objects.supplying(libraries):
                 loaded, _ = _codecache.FxGraphCache.cache_hit_post_compile(graph, {}, constants)
         except Exception as error:
             raise NotInstallable(f"cannot load the compiled graph: {type(error).__name__}: {error}") from error
         if loaded is None:
             raise NotInstallable("the wrapper module cannot be written or read")
         return loaded
-
-
-def library_folder() -> Path:
-    """Where kernel libraries are put before they are mapped: below Inductor's own cache, which users know how to place."""
-    return Path(cache_dir()) / "inductord"

@@ -35,9 +35,11 @@ class ArtifactPayload(_message.Message):
     def __init__(self, key_format: _Optional[int] = ..., key: _Optional[str] = ..., compiled_graph: _Optional[bytes] = ..., shared_objects: _Optional[_Iterable[_Union[SharedObject, _Mapping]]] = ...) -> None: ...
 
 class SharedObject(_message.Message):
-    __slots__ = ("source_digest", "content")
+    __slots__ = ("source_digest", "content", "cache_path")
     SOURCE_DIGEST_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    CACHE_PATH_FIELD_NUMBER: _ClassVar[int]
     source_digest: str
     content: bytes
-    def __init__(self, source_digest: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
+    cache_path: str
+    def __init__(self, source_digest: _Optional[str] = ..., content: _Optional[bytes] = ..., cache_path: _Optional[str] = ...) -> None: ...
