@@ -74,4 +74,6 @@ def command(a: str, b: str, address: str | None, config: Path | None, folder: Pa
     for name, values in found.differ.items():
         shown.add_row(name, *(value or "–" for value in values))
     display(shown)
-    click.echo(f"{words.count(len(found.differ), 'part')} of {len(found.differ) + len(found.equal)} differ.")
+    number = len(found.differ)
+    of = words.count(number + len(found.equal), "part")
+    click.echo(f"{number} of {of} {'differs' if number == 1 else 'differ'}.")

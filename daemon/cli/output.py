@@ -6,6 +6,7 @@ not folded to 80 columns.
 
 import json
 import sys
+from collections.abc import Collection
 from typing import Any
 
 from rich import box
@@ -13,6 +14,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 _FILE_WIDTH = 200
+# Rich's own boxes put a space on both sides of the gap between columns, which is room that 80 columns do not have.
+_LINE_UNDER_HEAD = box.Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
 
 
 def console() -> Console:
@@ -32,11 +35,15 @@ def display(renderable: RenderableType) -> None:
     sys.stdout.flush()
 
 
-def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """A table without frames; the columns named in ``right`` are numbers."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+def table(*columns: str, right: Collection[str] = (), whole: Collection[str] = ()) -> Table:
+    """A table without frames. The columns named in ``right`` are numbers; these and those in ``whole`` are never cut."""
+    made = Table(box=_LINE_UNDER_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
     for name in columns:
-        made.add_column(name, justify="right" if name in right else "left", no_wrap=name in right)
+        number = name in right
+        if number or name in whole:
+            made.add_column(name, justify="right" if number else "left", no_wrap=True)
+        else:
+            made.add_column(name, overflow="fold")
     return made
 
 

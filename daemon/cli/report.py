@@ -7,6 +7,7 @@ since ranks also report while they run.
 
 import dataclasses
 import json
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from inductord.daemon.cli.fallback_words import phrase
 from inductord.v1.admin_pb2 import JobSummary
 from inductord.v1.compiler_pb2 import RankStats
 
+_WIDTH = 80
 _RANK_FIELDS = ("rank", "world_size", "pid", "job")
 
 
@@ -106,6 +108,10 @@ def make_report(
             "No rank reported. Either nothing was compiled with torch.compile, or the command runs another Python, "
             "without inductord in it."
         )
+    elif not total.requests and not total.fallbacks:
+        said.append(
+            "The ranks asked for no graph: nothing was compiled, or PyTorch's own cache on this machine had it all."
+        )
     elif seen < world:
         said.append(f"{seen} of {world} ranks reported; the others were ended by force or run elsewhere.")
     keys = len(set(total.keys))
@@ -146,7 +152,7 @@ def _sum(all_stats: Iterable[RankStats]) -> RankStats:
 
 
 def as_text(report: RunReport) -> list[str]:
-    """The report for people, line by line, within 80 columns but for the notes."""
+    """The report for people, line by line."""
     counts = f"{words.count(report.ranks, 'rank')}, {words.count(report.graphs, 'distinct graph')}"
     lines = [f"inductord: job {report.job}: {counts if report.ranks else 'nothing to report'}"]
     if report.requests:
@@ -158,9 +164,13 @@ def as_text(report: RunReport) -> list[str]:
         ]
     total = sum(report.fallbacks.values())
     if total:
-        lines.append(f"  fallbacks  {words.count(total, 'graph')} compiled by the ranks themselves:")
+        local = words.duration(report.local_compile_seconds)
+        lines.append(f"  fallbacks  {words.count(total, 'graph')} compiled by the ranks themselves, in {local}:")
         lines += [f"    {number:>5} × {reason}: {phrase(reason)}" for reason, number in report.fallbacks.items()]
     elif report.requests:
         lines.append("  fallbacks  none")
-    lines += [f"  note       {note}" for note in report.notes]
+    for note in report.notes:
+        lines += textwrap.wrap(
+            note, _WIDTH, initial_indent="  note       ", subsequent_indent=" " * 13, break_long_words=False
+        )
     return lines

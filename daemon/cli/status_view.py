@@ -71,13 +71,16 @@ def _facts(status: Status) -> Table:
         _note(facts, f"{words.count(store.quarantined, 'damaged artifact')} in quarantine")
     _note(facts, store.note)
     requests = f"{totals.requests}: {totals.hits} hits, {totals.joined} joined, {totals.led} led"
+    waiting = sum(compile_.waiters for compile_ in status.compiles)
+    if waiting:
+        requests += f", {waiting} waiting"
     if totals.failures:
         requests += f", {totals.failures} failed"
     facts.add_row("requests", requests)
     facts.add_row(
         "compiles",
-        f"{totals.compiles} in {words.duration(totals.compile_seconds)}; "
-        f"{words.duration(totals.saved_seconds)} of compiling saved",
+        f"{totals.compiles}, {words.duration(totals.compile_seconds)} of compiling; "
+        f"{words.duration(totals.saved_seconds)} saved",
     )
     return facts
 
@@ -88,14 +91,15 @@ def _note(facts: Table, note: str) -> None:
 
 
 def _compiles(compiles: list[RunningCompile]) -> RenderableType:
-    shown = output.table("compiling", "graph", "state", "for", "waiters", "try", right=("for", "waiters", "try"))
+    numbers = ("for", "waiters", "try")
+    shown = output.table(
+        "compiling", "graph", "nodes", "state", *numbers, right=("nodes", *numbers), whole=("compiling",)
+    )
     for compile_ in compiles[:_MANY]:
-        graph = enum_name(_KIND, compile_.kind)
-        if compile_.nodes:
-            graph += f", {words.count(compile_.nodes, 'node')}"
         shown.add_row(
             words.short_key(compile_.key),
-            graph,
+            enum_name(_KIND, compile_.kind),
+            str(compile_.nodes),
             enum_name(_STATE, compile_.state),
             words.duration(compile_.elapsed_seconds),
             str(compile_.waiters),

@@ -59,17 +59,18 @@ def ls(address: str | None, config: Path | None, folder: Path | None, limit: int
 
 
 def _print_entries(entries: Iterator[Entry]) -> None:
-    right = ("size", "uses", "compile")
-    shown = table("key", "graph", "size", "compile", "uses", "last used", "job", right=right)
+    numbers = ("nodes", "size", "compile", "uses")
+    shown = table("key", "graph", *numbers, "used", "job", right=numbers, whole=("key", "graph", "used"))
     now = time.time()
     for entry in entries:
         shown.add_row(
             words.short_key(entry.key),
-            _graph(entry),
+            enum_name(_KIND, entry.kind),
+            str(entry.nodes),
             words.size(entry.size),
             words.duration(entry.compile_seconds),
             str(entry.uses),
-            words.ago(now - entry.used_unix),
+            _last_use(entry, now),
             entry.job,
         )
     if shown.row_count:
@@ -79,6 +80,10 @@ def _print_entries(entries: Iterator[Entry]) -> None:
 def _graph(entry: Entry) -> str:
     kind = enum_name(_KIND, entry.kind)
     return f"{kind}, {words.count(entry.nodes, 'node')}" if entry.nodes else kind
+
+
+def _last_use(entry: Entry, now: float) -> str:
+    return words.ago(now - entry.used_unix) if entry.uses else "never"
 
 
 @command.command("show")
@@ -100,7 +105,7 @@ def show(key: str, address: str | None, config: Path | None, folder: Path | None
     shown.add_row("size", words.size(entry.size))
     shown.add_row("sha256", entry.sha256.hex())
     shown.add_row("compiled", f"in {words.duration(entry.compile_seconds)}, {words.ago(now - entry.created_unix)}")
-    shown.add_row("used", f"{words.count(entry.uses, 'time')}, last {words.ago(now - entry.used_unix)}")
+    shown.add_row("used", f"{words.count(entry.uses, 'time')}, last {_last_use(entry, now)}" if entry.uses else "never")
     shown.add_row("job", entry.job or "–")
     for field, value in message_as_json(entry.toolchain).items():
         shown.add_row(field, value or "–")

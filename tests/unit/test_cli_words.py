@@ -1,5 +1,7 @@
 """How numbers read, and how messages become JSON."""
 
+from pathlib import Path
+
 import pytest
 
 from inductord.compiler.reasons import Fallback
@@ -103,3 +105,14 @@ def test_exit_codes_of_the_daemon_are_those_of_the_command_line() -> None:
         ServerExit.SOCKET_BUSY,
         ServerExit.STORE_BUSY,
     )
+
+
+def test_the_documented_exit_codes_are_those_of_the_command_line() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    table = text.partition("## Exit codes")[2].partition("\n`run`")[0]
+    documented = {
+        int(row.split("|")[1])
+        for row in table.splitlines()
+        if row.startswith("|") and row.split("|")[1].strip().isdigit()
+    }
+    assert documented == set(Exit)
