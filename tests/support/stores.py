@@ -1,0 +1,85 @@
+"""What tests of the store share."""
+
+import dataclasses
+import hashlib
+import random
+from collections import Counter
+from pathlib import Path
+
+from inductord.daemon.store import EvictReason, Meta, ReadTier, Store, StoreEvents
+from inductord.v1.compiler_pb2 import GRAPH_KIND_FORWARD, Toolchain
+
+META = Meta(
+    kind=GRAPH_KIND_FORWARD,
+    compile_seconds=2.5,
+    toolchain=Toolchain(torch="2.13.0", python="3.11", cpu="x86_64 avx512", cxx="g++ #1"),
+    key_parts={"graph": "aa", "config": "bb"},
+    nodes=7,
+    job="job",
+)
+
+
+def key_of(number: int) -> str:
+    """A key as real ones look."""
+    return hashlib.sha256(number.to_bytes(8, "big")).hexdigest()
+
+
+def artifact(number: int, size: int) -> bytes:
+    """Bytes that depend on ``number``."""
+    return random.Random(number).randbytes(size)
+
+
+@dataclasses.dataclass
+class Recorder(StoreEvents):
+    """Counts what a store reports."""
+
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+
+    def evicted(self, reason: EvictReason) -> None:
+        self.counts[f"evicted {reason}"] += 1
+
+    def quarantined(self) -> None:
+        self.counts["quarantined"] += 1
+
+    def write_failed(self) -> None:
+        self.counts["write_failed"] += 1
+
+    def read(self, tier: ReadTier) -> None:
+        self.counts[f"read {tier}"] += 1
+
+
+class Clock:
+    """Time as a test sets it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+async def open_store(
+    path: Path,
+    *,
+    max_bytes: int = 1 << 20,
+    memory_bytes: int = 0,
+    events: StoreEvents | None = None,
+    clock: Clock | None = None,
+) -> Store:
+    """A store; without a memory tier unless asked for, so that reads go to the disk."""
+    return await Store.open(path, max_bytes=max_bytes, memory_bytes=memory_bytes, clock=clock or Clock(), events=events)
+
+
+def blob_path(store: Path, data: bytes) -> Path:
+    """Where the store keeps ``data``."""
+    name = hashlib.sha256(data).hexdigest()
+    return store / "blobs" / name[:2] / name
+
+
+def blob_names(store: Path) -> set[str]:
+    return {path.name for path in (store / "blobs").glob("*/*")}
+
+
+def quarantined_files(store: Path) -> list[Path]:
+    return sorted((store / "quarantine").iterdir())
