@@ -1,5 +1,7 @@
-"""Finds the daemon that a job shall use, and starts one when there is none. Never raises for what goes wrong with it:
-a job without a daemon is a job that compiles as ever."""
+"""Finds the daemon that a job shall use, and starts one when there is none.
+
+What a daemon does wrong is an answer, not an error: a job without a daemon is a job that compiles as ever.
+"""
 
 import dataclasses
 import os
@@ -10,12 +12,17 @@ from pathlib import Path
 
 from inductord.compiler.address import ensure_private_dir, private_dir, socket_path
 from inductord.compiler.versions import PROTOCOL
+from inductord.daemon.cli.departure import Departure
 from inductord.daemon.cli.exits import Exit
 from inductord.daemon.cli.process import has_ended, start_detached
-from inductord.daemon.client import AdminClient, ClientError, DaemonAbsent, DaemonDraining
+from inductord.daemon.client import AdminClient, ClientError, DaemonAbsent, DaemonDraining, listener_pid
 
 _START_BOUND_S = 20.0
-_DRAIN_BOUND_S = 60.0
+# As long as a daemon drains unless it is told otherwise, and some time to end its workers.
+_DRAIN_BOUND_S = 40.0
+_BUSY_BOUND_S = 10.0
+_BUSY_RETRY_S = 0.5
+_BUSY = (Exit.SOCKET_BUSY, Exit.STORE_BUSY)
 _POLL_S = 0.05
 _LOG_BYTES = 8 << 20
 _TAIL_BYTES = 4096
@@ -35,8 +42,8 @@ class Found:
 class Launcher:
     """Looks for a daemon at ``address``; starts ``inductord serve`` with ``flags`` when nobody listens.
 
-    ``pause`` is called between looks with seconds to sleep, and may raise to give up. ``mask``: the signal mask that
-    the daemon gets.
+    ``say`` takes a remark for people. ``pause`` is called between looks with seconds to sleep, and may raise to give up.
+    ``mask``: the signal mask that the daemon gets.
     """
 
     def __init__(
@@ -45,6 +52,7 @@ class Launcher:
         flags: Sequence[str],
         env: Mapping[str, str],
         *,
+        say: Callable[[str], None],
         pause: Callable[[float], None],
         mask: Collection[int],
     ) -> None:
@@ -52,6 +60,7 @@ class Launcher:
         # -P: a training folder with a module named like one of ours must not end up in the daemon.
         self._argv = [sys.executable, "-P", "-m", "inductord.daemon", "--address", address, *flags]
         self._env = env
+        self._say = say
         self._pause = pause
         self._mask = mask
 
@@ -63,51 +72,50 @@ class Launcher:
             OSError: the daemon cannot be started.
         """
         with AdminClient(self._address) as client:
-            problem = self._wait_while_draining(client)
-            if problem is None:
-                return self._checked(client)
-            if not isinstance(problem, DaemonAbsent):
-                return Found(self._address, problem=str(problem))
-            return self._start(client)
-
-    def _wait_while_draining(self, client: AdminClient) -> ClientError | None:
-        deadline = time.monotonic() + _DRAIN_BOUND_S
-        while True:
             try:
                 client.check_health()
-            except DaemonDraining as error:
-                # It leaves by itself, and the next one can only start when it has left.
-                if time.monotonic() > deadline:
-                    return error
+            except DaemonDraining:
+                problem = self._outwait()
+                return Found(self._address, problem=problem) if problem else self._start(client)
+            except DaemonAbsent:
+                return self._start(client)
             except ClientError as error:
-                return error
-            else:
-                return None
-            self._pause(_POLL_S)
+                return Found(self._address, problem=str(error))
+            return self._checked(client)
+
+    def _outwait(self) -> str | None:
+        """Wait for the end of a daemon that is being stopped. Returns why not, if it stays."""
+        self._say("the daemon is being stopped; waiting for its end to start another.")
+        deadline = time.monotonic() + _DRAIN_BOUND_S
+        with Departure(self._address) as departure:
+            while not departure.over():
+                if time.monotonic() > deadline:
+                    return f"the daemon at {self._address} is being stopped and still there after {_DRAIN_BOUND_S:g} s."
+                self._pause(_POLL_S)
+        return None
 
     def _start(self, client: AdminClient) -> Found:
         log = self._prepare_log()
         pid = start_detached(self._argv, self._env, log, self._mask)
-        deadline = time.monotonic() + _START_BOUND_S
-        running = True
-        while time.monotonic() < deadline:
+        began = time.monotonic()
+        while time.monotonic() - began < _START_BOUND_S:
             try:
                 client.check_health()
             except ClientError:
                 # Not yet. Whether it ever will, the process says.
-                code = has_ended(pid) if running else None
-                if code == Exit.SOCKET_BUSY:
-                    # Another job of this node was faster. Its daemon is coming up.
-                    running = False
-                elif code is not None:
-                    reason = f"a daemon could not be started (exit code {code}): {_last_words(log)} Its log: {log}."
-                    return Found(self._address, log=log, problem=reason)
+                code = has_ended(pid)
+            else:
+                return self._checked(client, started=pid == listener_pid(self._address), pid=pid, log=log)
+            if code is None:
                 self._pause(_POLL_S)
                 continue
-            if running:
-                return self._checked(client, started=True, pid=pid, log=log)
-            return self._checked(client)
-        reason = f"the daemon did not answer within {_START_BOUND_S:.0f} s. Its log: {log}."
+            if code not in _BUSY or time.monotonic() - began > _BUSY_BOUND_S:
+                reason = f"a daemon could not be started (exit code {code}): {_last_words(log)} Its log: {log}."
+                return Found(self._address, log=log, problem=reason)
+            # Another job of this node was faster and its daemon is coming up, or an old daemon is about to end.
+            self._pause(_BUSY_RETRY_S)
+            pid = start_detached(self._argv, self._env, log, self._mask)
+        reason = f"the daemon did not answer within {_START_BOUND_S:g} s. Its log: {log}."
         return Found(self._address, log=log, problem=reason)
 
     def _checked(

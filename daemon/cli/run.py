@@ -103,7 +103,9 @@ def _prepare_daemon(address: str | None, flags: Mapping[str, object], signals: S
         given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
         if not settings.idle_exit_seconds:
             given.append(f"--idle-exit-seconds={_IDLE_EXIT_S:g}")
-        launcher = Launcher(settings_address, given, os.environ, pause=signals.pause, mask=signals.outside_mask)
+        launcher = Launcher(
+            settings_address, given, os.environ, say=remark, pause=signals.pause, mask=signals.outside_mask
+        )
         found = launcher.find_or_start()
     except Interrupted:
         raise

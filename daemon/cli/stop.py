@@ -1,10 +1,6 @@
 """``inductord stop``: drain the daemon, and return when it is gone."""
 
-import contextlib
-import os
-import select
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -35,12 +31,13 @@ def command(address: str | None, config: Path | None, drain: float | None, as_js
     New compiles are refused at once and running ones finish within the drain time; ranks that ask meanwhile compile
     locally. It is no error when no daemon runs.
     """
+    from inductord.daemon.cli.departure import Departure
     from inductord.daemon.client import AdminClient, DaemonAbsent, DaemonDraining
 
     settings = options.settings(address=address, config=config)
     began = time.monotonic()
     stopped = True
-    with AdminClient(settings.address) as client, _watched(settings.address) as process:
+    with AdminClient(settings.address) as client, Departure(settings.address) as departure:
         try:
             client.shutdown(drain)
         except DaemonAbsent:
@@ -49,11 +46,13 @@ def command(address: str | None, config: Path | None, drain: float | None, as_js
             remark("the daemon is being stopped already; waiting for its end.")
         # A daemon may have been started with a longer drain time than the settings here say; `--drain` decides then.
         bound = _GRACE_S + (settings.drain_seconds if drain is None else drain)
-        if stopped and not _gone(settings.address, process, bound):
-            raise CommandFailed(
-                f"the daemon at {settings.address} took note and is still there after {duration(bound)}. "
-                "`inductord status` shows what it waits for; `inductord stop --drain 0` gives running compiles up."
-            )
+        while stopped and not departure.over():
+            if time.monotonic() - began > bound:
+                raise CommandFailed(
+                    f"the daemon at {settings.address} took note and is still there after {duration(bound)}. "
+                    "`inductord status` shows what it waits for. If it does not end, end it by its pid."
+                )
+            time.sleep(_POLL_S)
     seconds = round(time.monotonic() - began, 3)
     if as_json:
         print_json({"address": settings.address, "was_running": stopped, "seconds": seconds})
@@ -61,35 +60,3 @@ def command(address: str | None, config: Path | None, drain: float | None, as_js
         click.echo(f"Stopped the daemon at {settings.address} in {duration(seconds)}.")
     else:
         click.echo(f"No daemon runs at {settings.address}.")
-
-
-@contextlib.contextmanager
-def _watched(address: str) -> Iterator[int | None]:
-    """A pidfd of the daemon, ``None`` where there is no daemon or the kernel has no pidfd."""
-    from inductord.daemon.client import listener_pid
-
-    pid = listener_pid(address)
-    try:
-        watch = None if pid is None else os.pidfd_open(pid)
-    except OSError:
-        watch = None
-    try:
-        yield watch
-    finally:
-        if watch is not None:
-            os.close(watch)
-
-
-def _gone(address: str, process: int | None, bound: float) -> bool:
-    """Wait for the daemon's end, at most ``bound`` seconds."""
-    from inductord.daemon.client import why_unreachable
-
-    if process is not None:
-        # The listener closes first. Only the end of the process frees the store for the next daemon.
-        return bool(select.select([process], [], [], bound)[0])
-    deadline = time.monotonic() + bound
-    while why_unreachable(address) is None:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_S)
-    return True

@@ -14,6 +14,10 @@ from pathlib import Path
 import pytest
 from support.cli import INDUCTORD, Cli
 from support.daemon import wait_until
+from support.rank import key_of, rank
+
+from inductord.daemon.client import AdminClient, DaemonDraining
+from inductord.v1.compiler_pb2 import COMPILE_STATE_COMPILING
 
 pytestmark = pytest.mark.wire
 
@@ -282,3 +286,51 @@ def test_inherited_files_stay_open_for_the_command(cli: Cli) -> None:
     finally:
         os.close(reading)
         os.close(writing)
+
+
+async def test_a_daemon_that_is_being_stopped_is_waited_for(cli: Cli, tmp_path: Path) -> None:
+    release, trained = tmp_path / "release", tmp_path / "trained"
+    graph = json.dumps([["wait_for", str(release)]]).encode()
+    with cli.serving() as old:
+        async with rank(cli.address) as client:
+            stream = await client.open(key_of(graph))
+            await stream.until("send_graph")
+            await stream.upload(graph)
+            await stream.until_state(COMPILE_STATE_COMPILING)
+            with cli.start("stop", "--drain", "60") as stop:
+                wait_until(lambda: draining(cli.address), "the daemon drains")
+                with cli.start("run", "--", "touch", str(trained)) as interrupted:
+                    assert interrupted.stderr is not None
+                    assert "is being stopped" in interrupted.stderr.readline()
+                    interrupted.send_signal(signal.SIGTERM)
+                    assert interrupted.wait(timeout=60) == 128 + signal.SIGTERM
+                    assert "not started" in interrupted.stderr.read()
+                assert not trained.exists()
+                with cli.start("run", "--", "touch", str(trained)) as waiting:
+                    assert waiting.stderr is not None
+                    assert "is being stopped" in waiting.stderr.readline()
+                    release.touch()
+                    assert (await stream.finish()).artifact
+                    assert waiting.wait(timeout=60) == 0
+                    assert "could not be started" not in waiting.stderr.read()
+                assert trained.exists()
+                assert stop.wait(timeout=60) == 0
+        assert old.wait(timeout=60) == 0
+        assert cli.daemon_pid() not in (None, old.pid)
+
+
+def draining(address: str) -> bool:
+    with AdminClient(address) as client:
+        try:
+            client.check_health()
+        except DaemonDraining:
+            return True
+    return False
+
+
+def test_a_store_that_another_daemon_has_is_said(cli: Cli, tmp_path: Path) -> None:
+    with cli.serving() as other:
+        result = cli("run", "--address", f"unix:{tmp_path}/mine.sock", *python("print('trained')"))
+    assert (result.returncode, result.stdout) == (0, "trained\n")
+    assert "could not be started (exit code 4)" in result.stderr
+    assert str(other.pid) in result.stderr
