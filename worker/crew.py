@@ -208,6 +208,8 @@ class Crew(Generic[WorkerT]):
             task.add_done_callback(self._started_one)
 
     async def _start_one(self) -> None:
+        this = asyncio.current_task()
+        assert this is not None
         await asyncio.sleep(self._starts.delay)
         try:
             worker = await self._start_worker()
@@ -220,6 +222,8 @@ class Crew(Generic[WorkerT]):
             return
         self._starts.succeeded()
         worker.ended.add_done_callback(lambda _: self._lost_idle(worker) if worker in self._idle else None)
+        # Before it counts as idle or busy: nobody is two of these.
+        self._starting.discard(this)
         self._offer(worker)
 
     def _started_one(self, task: asyncio.Task[None]) -> None:
