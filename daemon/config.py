@@ -61,9 +61,7 @@ def _default_config_file() -> Path | None:
 class DaemonConfig(BaseSettings):
     """All settings of one daemon. Sizes are bytes and take ``10GiB``; times are seconds. Made by `load_config`."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, extra="forbid", frozen=True, validate_default=False, env_ignore_empty=True
-    )
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True, validate_default=False)
 
     config: Path | None = Field(None, description="Configuration file (TOML).")
 
