@@ -224,7 +224,9 @@ class Store:
     async def publish(self, key: str, data: bytes, meta: Meta) -> Record:
         """Store an artifact. The first writer wins: a key that is there keeps what it has.
 
-        Returns the entry, which then is found and served, from memory alone if the disk does not take it.
+        Makes room by evicting what was used least recently. Where too much is pinned for that, the store is over its
+        limit by what is pinned, until the next publish. Returns the entry, which then is found and served, from memory
+        alone if the disk does not take it.
 
         Raises:
             ArtifactTooLarge: it can never fit.

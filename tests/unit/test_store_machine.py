@@ -73,6 +73,7 @@ class StoreMachine(RuleBasedStateMachine):
         if key not in self.model:
             if data not in self.model.values():
                 self.shrink(LIMIT - len(data))
+                assert self.store.status().bytes <= LIMIT or self.pins
             self.model[key] = data
             self.damaged.discard(data)
 
@@ -148,7 +149,6 @@ class StoreMachine(RuleBasedStateMachine):
         status = self.store.status()
         assert status.entries == len(self.model)
         assert status.bytes == sum(map(len, self.blobs()))
-        assert status.bytes <= LIMIT or self.pins
         assert status.note == ""
         for record in listed:
             assert record.size == len(self.model[record.key])
