@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -56,6 +57,28 @@ async def test_it_outlives_its_process_with_counts_of_use(path: Path) -> None:
     read = await store.read(A)
     assert read is not None
     assert read[1] == b"artifact"
+    await store.close()
+
+
+async def test_counts_of_use_are_saved_while_it_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inductord.daemon.store.store._SAVE_USES_AFTER_S", 0.01)
+    store = await open_store(path)
+    await store.publish(A, b"artifact", META)
+    await store.read(A)
+    # As after a kill: a copy of the files of a store that is open. The index itself is locked against other readers.
+    saved = 0
+    async with asyncio.timeout(60):
+        while not saved:
+            await asyncio.sleep(0.02)
+            shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+            shutil.copytree(path, tmp_path / "copy")
+            copy = await open_store(tmp_path / "copy")
+            record = copy.find(A)
+            saved = record.uses if record else 0
+            await copy.close()
+    assert saved == 1
     await store.close()
 
 
