@@ -106,7 +106,7 @@ def with_inductord(args: argparse.Namespace, folder: Path) -> Side:
 
 
 def _inductord(command: str) -> Sequence[str]:
-    return (sys.executable, "-m", "inductord.daemon.cli", command)
+    return (str(Path(sys.executable).with_name("inductord")), command)
 
 
 def _wait_until_ready(daemon: subprocess.Popen[str], log: Path) -> None:
