@@ -9,12 +9,13 @@ from collections.abc import Mapping
 
 from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
 from inductord.daemon.errors import Incompatible, InvalidRequest
-from inductord.v1.compiler_pb2 import GraphKind, OpenCompile, Requester, Toolchain, Version
+from inductord.v1.compiler_pb2 import GraphKind, OpenCompile, RankStats, Requester, Toolchain, Version
 
 MAX_JOB_LENGTH = 128
 MAX_KEY_PARTS = 256
 MAX_KEY_PARTS_BYTES = 64 * 1024
 MAX_TOOLCHAIN_BYTES = 8 * 1024
+MAX_SECONDS = 1e9
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _KEY_PREFIX = re.compile(r"[0-9a-f]{6,64}")
@@ -64,6 +65,19 @@ def check_requester(requester: Requester) -> Requester:
     if len(requester.job) > MAX_JOB_LENGTH:
         raise InvalidRequest(f"the name of the job has {len(requester.job)} characters; {MAX_JOB_LENGTH} are allowed.")
     return requester
+
+
+def check_stats(stats: RankStats) -> RankStats:
+    """The report, if its times are numbers that sums survive: one NaN would spoil a total for good.
+
+    Raises:
+        InvalidRequest: if one is not finite or longer than any job.
+    """
+    for field, value in stats.ListFields():
+        # NaN fails the comparison.
+        if field.name.endswith("_seconds") and not abs(value) <= MAX_SECONDS:
+            raise InvalidRequest(f"{field.name} is {value:g}; at most {MAX_SECONDS:g} makes sense.")
+    return stats
 
 
 def check_version(client: Version) -> None:

@@ -6,8 +6,9 @@ begin at zero. Labels never hold a key, a rank, a pid or a name that a client ch
 
 import enum
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+import grpc
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -15,6 +16,7 @@ from inductord import __version__
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
 from inductord.daemon.store import EvictReason, ReadTier
+from inductord.v1 import admin_pb2, compiler_pb2
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, GraphKind, RankStats
 from inductord.worker.failures import WorkerFailure
 
@@ -206,9 +208,28 @@ class Metrics:
         _make(self.reads, ReadTier)
         _make(self.worker_failures, (*WorkerFailure, OTHER))
         _make(self.fallbacks, (*Fallback, OTHER))
+        for labels in _methods():
+            self.rpc_started.labels(*labels)
+            self.rpc_handling.labels(*labels)
+            for code in grpc.StatusCode:
+                self.rpc_handled.labels(*labels, code.name)
         for kind in KINDS:
             for outcome in OUTCOMES:
                 self.compile_duration.labels(kind, outcome)
+
+
+def rpc_type(client_streaming: bool, server_streaming: bool) -> str:
+    """The label that gRPC's own metrics use elsewhere."""
+    if client_streaming:
+        return "bidi_stream" if server_streaming else "client_stream"
+    return "server_stream" if server_streaming else "unary"
+
+
+def _methods() -> Iterator[tuple[str, str, str]]:
+    for file in (compiler_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR):
+        for service in file.services_by_name.values():
+            for method in service.methods:
+                yield rpc_type(method.client_streaming, method.server_streaming), service.full_name, method.name
 
 
 def _make(family: MetricWrapperBase, values: Iterable[str]) -> None:

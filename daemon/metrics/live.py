@@ -38,8 +38,8 @@ class LiveCollector(Collector):
         self._loop = loop
 
     def describe(self) -> Iterator[Metric]:
-        """The families without values, so that registering them needs no running daemon."""
-        yield from _families(Snapshot(PoolStatus(), StoreStatus(), 0, 0, 0, 0, 0, 0.0))
+        """See `described`: registering asks for it, and needs no running daemon."""
+        yield from described()
 
     def collect(self) -> Iterator[Metric]:
         """The families with their values now. Call it from another thread than the event loop's."""
@@ -48,6 +48,11 @@ class LiveCollector(Collector):
             return self._take()
 
         yield from _families(asyncio.run_coroutine_threadsafe(take(), self._loop).result(_TIMEOUT_S))
+
+
+def described() -> Iterator[Metric]:
+    """The families of a daemon that does nothing."""
+    yield from _families(Snapshot(PoolStatus(), StoreStatus(), 0, 0, 0, 0, 0, 0.0))
 
 
 def _families(now: Snapshot) -> Iterator[Metric]:

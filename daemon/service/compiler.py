@@ -17,7 +17,7 @@ from inductord.daemon.errors import ArtifactLost, GaveUp, OverLimit, ServiceErro
 from inductord.daemon.jobs import JobTable
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics, Result
-from inductord.daemon.orders import check_key, check_requester, parse_order
+from inductord.daemon.orders import check_key, check_requester, check_stats, parse_order
 from inductord.daemon.outbox import Broken, Delivery, Event
 from inductord.daemon.service.errors import rejection
 from inductord.daemon.service.stream import CompileStream, GraphUnavailable
@@ -96,7 +96,8 @@ class CompilerService(CompilerServiceServicer):
 
     async def ReportRank(self, request: pb.ReportRankRequest, context: _Context) -> pb.ReportRankResponse:
         """Take a rank's account of itself."""
-        self._metrics.rank_reported(self._jobs.report(check_requester(request.requester), request.stats))
+        new = self._jobs.report(check_requester(request.requester), check_stats(request.stats))
+        self._metrics.rank_reported(new)
         return pb.ReportRankResponse()
 
     async def Compile(self, requests: AsyncIterator[pb.CompileRequest], context: _Context) -> None:

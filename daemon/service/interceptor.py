@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 
 from inductord.daemon.activity import Activity
 from inductord.daemon.errors import InvalidRequest, ServiceError
-from inductord.daemon.metrics.families import Metrics
+from inductord.daemon.metrics.families import Metrics, rpc_type
 from inductord.daemon.service.errors import status_code
 
 _log = logging.getLogger("inductord.service")
@@ -44,7 +44,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gene
 
     def _wrap(self, handler: _Handler, method: str) -> _Handler:
         _, service, name = method.split("/", 2)
-        labels = (_type_of(handler), service, name)
+        labels = (rpc_type(handler.request_streaming, handler.response_streaming), service, name)
         decode = _decoder(handler.request_deserializer)
         options = {"request_deserializer": None, "response_serializer": _encode}
         if handler.unary_unary:
@@ -122,11 +122,3 @@ def _decoder(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], An
 def _encode(message: Message | bytes) -> bytes:
     # Chunks that many clients share come serialised.
     return message if isinstance(message, bytes) else message.SerializeToString()
-
-
-def _type_of(handler: _Handler) -> str:
-    if handler.unary_unary:
-        return "unary"
-    if handler.unary_stream:
-        return "server_stream"
-    return "bidi_stream"
