@@ -199,8 +199,11 @@ class Client:
                 elif kind == "progress":
                     progress(response.progress)
                 elif kind == "artifact":
-                    return _receive_artifact(stream, response.artifact)
+                    received = _receive_artifact(stream, response.artifact)
+                    stream.answered()
+                    return received
                 elif kind == "failure":
+                    stream.answered()
                     raise CompileFailed(response.failure)
                 # A message that this release does not know comes from a newer daemon and may be skipped.
 
@@ -276,6 +279,7 @@ class _Stream:
         self._deadline = deadline
         self._outgoing: queue.SimpleQueue[pb.CompileRequest | None] = queue.SimpleQueue()
         self._incoming: queue.SimpleQueue[pb.CompileResponse | grpc.RpcError | None] = queue.SimpleQueue()
+        self._answered = False
         self._call = stub.Compile(self._requests())
         threading.Thread(target=self._read, name="inductord-read", daemon=True).start()
 
@@ -284,7 +288,8 @@ class _Stream:
 
     def __exit__(self, *_: object) -> None:
         self._outgoing.put(None)
-        self._call.cancel()
+        if not self._answered:
+            self._call.cancel()
 
     def _requests(self) -> Iterator[pb.CompileRequest]:
         while (message := self._outgoing.get()) is not None:
@@ -297,6 +302,10 @@ class _Stream:
             self._incoming.put(None)
         except grpc.RpcError as error:
             self._incoming.put(error)
+
+    def answered(self) -> None:
+        """All that was asked for is here. The daemon ends the stream; cancelled, it would count as one that gave up."""
+        self._answered = True
 
     def send(self, message: pb.CompileRequest) -> None:
         self._outgoing.put(message)

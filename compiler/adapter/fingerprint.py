@@ -28,7 +28,8 @@ class _Pickler(_codecache.FxGraphCachePickler):
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is torch.device and obj.type != "cpu" and obj.index == _own_index(obj.type):
             return _own_device, (obj.type,)
-        return super().reducer_override(obj)
+        inherited = getattr(super(), "reducer_override", None)  # from torch 2.13 on
+        return NotImplemented if inherited is None else inherited(obj)
 
 
 def _own_device(device_type: str) -> None:
