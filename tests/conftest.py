@@ -1,6 +1,7 @@
 """Fixtures for all tests."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,3 +27,12 @@ def start_daemon(tmp_path: Path) -> Iterator[Callable[..., DaemonProcess]]:
 def daemon(start_daemon: Callable[..., DaemonProcess]) -> DaemonProcess:
     """One daemon with scripted workers."""
     return start_daemon()
+
+
+@pytest.fixture(scope="session")
+def real_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    """One daemon with one real worker for all tests that compile: a worker is dear to start. Tests look at what their own
+    requests changed, and use graphs that no other test has."""
+    settings = {"worker_command": f"{sys.executable} -m inductord.worker", "max_workers": 1, "heartbeat_seconds": 2}
+    with running_daemon(tmp_path_factory.mktemp("real"), idle_seconds=7200, **settings) as daemon:
+        yield daemon

@@ -1,0 +1,123 @@
+"""Ranks as jobs have them: processes that import torch and train, with caches of their own.
+
+The scripts are those of ``tests/jobs``. Each prints one JSON value as the last line of its output.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+JOBS = Path(__file__).parent.parent / "jobs"
+TIMEOUT_S = 600.0
+"""A compile of seconds takes minutes on a machine that does many at once."""
+
+# What a shell or another job may have set, and what a test sets itself.
+_FOREIGN = ("INDUCTORD", "TORCHINDUCTOR_", "TORCHELASTIC_", "TORCHDYNAMO_", "TORCH_LOGS", "TORCH_COMPILE_DEBUG")
+_OF_RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CXX"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """A command that ended. ``reports``: what its processes left in their report folder."""
+
+    code: int
+    out: str
+    err: str
+    reports: Sequence[Mapping[str, Any]]
+
+    @property
+    def result(self) -> Any:
+        """The JSON value in the last line of its output."""
+        assert self.code == 0, f"exit code {self.code}\n{self.out[-4000:]}\n{self.err[-8000:]}"
+        return json.loads(self.out.splitlines()[-1])
+
+    def count(self, name: str) -> int:
+        """A count over all ranks: requests, hits, joined or led."""
+        return sum(int(report.get(name, 0)) for report in self.reports)
+
+    @property
+    def fallbacks(self) -> dict[str, int]:
+        """Local compiles over all ranks, by reason."""
+        sums: dict[str, int] = {}
+        for report in self.reports:
+            for reason, count in report.get("fallbacks", {}).items():
+                sums[reason] = sums.get(reason, 0) + int(count)
+        return sums
+
+    @property
+    def keys(self) -> set[str]:
+        """The distinct keys that were asked for."""
+        return {key for report in self.reports for key in report.get("keys", [])}
+
+
+def environment(folder: Path, address: str | None, **more: str | None) -> dict[str, str]:
+    """The variables of a job whose caches are in ``folder``, with a report folder of its own.
+
+    Args:
+        folder: what is there already stays: a second job in the same folder finds the caches of the first.
+        address: of the daemon; None makes it a job without inductord.
+        more: further variables; None removes one.
+    """
+    for name in ("tmp", "inductor", "triton"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    env: dict[str, str | None] = {
+        name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN) and name not in _OF_RANKS
+    }
+    env |= {
+        "INDUCTORD_REPORT_DIR": tempfile.mkdtemp(prefix="reports-", dir=folder),
+        "TMPDIR": str(folder / "tmp"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if address is not None:
+        env |= {"INDUCTORD": "1", "INDUCTORD_ADDRESS": address}
+    return {name: value for name, value in (env | more).items() if value is not None}
+
+
+class Running:
+    """A job that was started: its output is collected, and it is ended when it takes for ever."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self._reports = Path(env["INDUCTORD_REPORT_DIR"])
+        self.process = subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def finish(self) -> Ended:
+        """Wait for its end."""
+        with self.process:
+            try:
+                out, err = self.process.communicate(timeout=TIMEOUT_S)
+            except BaseException:
+                self.process.kill()
+                raise
+        reports = [json.loads(path.read_text()) for path in sorted(self._reports.glob("rank-*.json"))]
+        return Ended(self.process.returncode, out, err, reports)
+
+
+def python(script: str, *args: str) -> list[str]:
+    """The command of a script of ``tests/jobs`` as one rank."""
+    return [sys.executable, str(JOBS / script), *args]
+
+
+def torchrun(ranks: int, script: str, *args: str) -> list[str]:
+    """The command of a script of ``tests/jobs`` as several ranks of one node."""
+    return [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)),
+        *(str(JOBS / script), *args),
+    ]
+
+
+def train(folder: Path, command: Sequence[str], address: str | None, **more: str | None) -> Ended:
+    """Run a job to its end; see ``environment``."""
+    return Running(command, environment(folder, address, **more)).finish()
