@@ -8,6 +8,7 @@ neither. It must not create the folder unless asked (`ensure_private_dir`): a ra
 import os
 import stat
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 ADDRESS_VARIABLE = "INDUCTORD_ADDRESS"
@@ -61,13 +62,13 @@ def default_address() -> str:
     return f"{_SCHEME}{path}"
 
 
-def configured_address() -> str:
+def configured_address(environ: Mapping[str, str] = os.environ) -> str:
     """What ``INDUCTORD_ADDRESS`` says, else the default address.
 
     Raises:
         AddressError: as `default_address` does.
     """
-    return os.environ.get(ADDRESS_VARIABLE) or default_address()
+    return environ.get(ADDRESS_VARIABLE) or default_address()
 
 
 def socket_path(address: str) -> Path:

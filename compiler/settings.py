@@ -45,7 +45,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> RankSettings:
     env = os.environ if environ is None else environ
     rank = _integer(env, "RANK", 0)
     try:
-        address = configured_address()
+        address = configured_address(env)
     except AddressError as error:
         raise SettingsError(str(error)) from error
     report_dir = env.get("INDUCTORD_REPORT_DIR", "")

@@ -25,7 +25,7 @@ class Shelf:
         """The library built from the source with this digest, or None. Its name is that of its content."""
         link = self._link(digest)
         try:
-            path = link.parent / os.readlink(link)
+            path = Path(os.path.normpath(link.parent / os.readlink(link)))
         except OSError:
             return None
         return path if path.is_file() else None
