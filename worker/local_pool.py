@@ -19,6 +19,7 @@ from inductord.worker.environment import worker_environment
 from inductord.worker.failures import WorkerFailure, describe_end
 from inductord.worker.handle import WorkerLost, WorkerProcess
 from inductord.worker.pool import Job, PoolUnavailable
+from inductord.worker.prepared import Prepared
 from inductord.worker.staffed_pool import StaffedPool
 from inductord.worker.verdicts import Verdict
 
@@ -63,6 +64,7 @@ class LocalPool(StaffedPool[WorkerProcess]):
         self._config = config
         self._cpus = 1
         self._scratch: scratch.Scratch | None = None
+        self._prepared = Prepared(config.scratch / "prepared")
 
     async def start(self) -> None:
         """See ``Pool.start``."""
@@ -90,6 +92,7 @@ class LocalPool(StaffedPool[WorkerProcess]):
         config = self._config
         assert self._scratch is not None, "start() comes before any worker"
         folder = self._scratch.for_worker()
+        await asyncio.to_thread(self._prepared.give, folder)
         environment = worker_environment(os.environ, folder, config.environment)
         try:
             worker = await WorkerProcess.spawn(config.command, environment, folder, config.max_artifact_bytes)
@@ -109,6 +112,7 @@ class LocalPool(StaffedPool[WorkerProcess]):
         except asyncio.CancelledError:
             await worker.close()
             raise
+        await asyncio.to_thread(self._prepared.take, folder)
         return worker
 
     async def _attempt(self, worker: WorkerProcess, job: Job) -> Verdict:

@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from torch._dynamo.utils import counters
@@ -12,6 +13,7 @@ from torch._inductor import async_compile as _async_compile
 from torch._inductor import codecache as _codecache
 from torch._inductor import compile_fx as _compile_fx
 from torch._inductor import config as _config
+from torch._inductor import cpu_vec_isa as _cpu_vec_isa
 from torch._inductor import metrics as _metrics
 from torch._inductor import output_code as _output_code
 from torch._inductor.debug import DebugContext
@@ -81,6 +83,7 @@ def compile_graph(call: GraphCall) -> CompiledGraph:
     return CompiledGraph(pickle.dumps(shipped, protocol=pickle.HIGHEST_PROTOCOL), libraries)
 
 
+_PROBES_AT_ONCE = 4
 _FIRST_KERNEL = """
 #include <torch/csrc/inductor/cpp_prefix.h>
 extern "C" void kernel(float* out) { out[0] = at::vec::Vectorized<float>(0).size(); }
@@ -94,5 +97,17 @@ def warm() -> None:
 
     joint_graph.lazy_init()
     post_grad.lazy_init()
-    # Finds out which vector units compiler and machine agree on, and precompiles the header of all kernels.
+    _probe_vector_units()
+    # Precompiles the header of all kernels.
     _codecache.CppPythonBindingsCodeCache.load_pybinding(["float*"], _FIRST_KERNEL)
+
+
+def _probe_vector_units() -> None:
+    """Let each vector unit that this CPU has be tried side by side; Inductor would try one after the other.
+
+    A unit's truth value is the result of a trial compile, which is remembered.
+    """
+    flags = set(_cpu_vec_isa.x86_isa_checker())
+    units = [unit for unit in _cpu_vec_isa.supported_vec_isa_list if flags.issuperset(str(unit).split())]
+    with ThreadPoolExecutor(_PROBES_AT_ONCE) as executor:
+        list(executor.map(bool, units))
