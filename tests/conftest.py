@@ -34,5 +34,6 @@ def real_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProc
     """One daemon with one real worker for all tests that compile: a worker is dear to start. Tests look at what their own
     requests changed, and use graphs that no other test has."""
     settings = {"worker_command": f"{sys.executable} -m inductord.worker", "max_workers": 1, "heartbeat_seconds": 2}
-    with running_daemon(tmp_path_factory.mktemp("real"), idle_seconds=7200, **settings) as daemon:
+    patience = {"idle_seconds": 7200, "idle_exit_seconds": 7200}
+    with running_daemon(tmp_path_factory.mktemp("real"), **settings, **patience) as daemon:
         yield daemon
