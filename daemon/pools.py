@@ -16,6 +16,9 @@ from inductord.worker.pool import Job, Outcome, Pool, PoolUnavailable, failed
 
 _log = logging.getLogger("inductord.pool")
 
+# Ray itself tries for minutes to reach a cluster that is not there, and jobs wait meanwhile.
+_START_SECONDS = 45.0
+
 
 def local_pool(config: DaemonConfig, scratch: Path, on_worker_failure: Callable[[str], None]) -> Pool:
     """A pool of processes of this node."""
@@ -83,13 +86,15 @@ class ChosenPool:
 
     async def _start_first_or_other(self) -> None:
         try:
-            await self._pool.start()
-        except PoolUnavailable as error:
+            async with asyncio.timeout(_START_SECONDS):
+                await self._pool.start()
+        except (PoolUnavailable, TimeoutError) as error:
+            reason = str(error) or f"it did not start within {_START_SECONDS:g} s"
             if self._make_other is None:
-                raise
+                raise PoolUnavailable(reason) from error
             first, self._pool = self._pool, self._make_other()
             await first.stop(0)
-            self._note = f"{first.kind} cannot be had, the {self._pool.kind} pool serves: {error}"
+            self._note = f"{first.kind} cannot be had, the {self._pool.kind} pool serves: {reason}"
             _log.warning("%s", self._note)
             await self._pool.start()
 

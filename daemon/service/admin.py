@@ -40,14 +40,17 @@ class AdminService(AdminServiceServicer):
         return pb.GetStatusResponse(status=self._board.status())
 
     async def WatchStatus(self, request: pb.WatchStatusRequest, context: _Context) -> None:
-        """The status at each interval."""
+        """The status at each interval; it ends with the first that says ``draining``, so as not to hold up the stop."""
         interval = request.interval_seconds or 1.0
         if not _MIN_INTERVAL_S <= interval <= _MAX_INTERVAL_S:
             raise InvalidRequest(
                 f"an interval has {_MIN_INTERVAL_S:g} to {_MAX_INTERVAL_S:g} seconds, not {interval:g}."
             )
         while True:
-            await context.write(pb.WatchStatusResponse(status=self._board.status()))
+            status = self._board.status()
+            await context.write(pb.WatchStatusResponse(status=status))
+            if status.draining:
+                return
             await asyncio.sleep(interval)
 
     async def GetJob(self, request: pb.GetJobRequest, context: _Context) -> pb.GetJobResponse:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import grpc
@@ -20,6 +20,7 @@ from inductord.v1 import admin_pb2, admin_pb2_grpc
 
 # Each test has its own daemon on its own path; sharing connections across tests would carry backoff from one to the next.
 CHANNEL_OPTIONS = (("grpc.use_local_subchannel_pool", 1),)
+COMMAND = (sys.executable, "-m", "inductord.daemon")
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -34,12 +35,18 @@ class DaemonProcess:
     """``python -m inductord.daemon`` with its own store, scratch folder and socket under ``folder``.
 
     ``settings``: fields of ``DaemonConfig`` by name, as text. ``environment``: further variables; None removes one. Workers
-    are scripted ones (``tests/workers/scripted.py``) unless ``worker_command`` says otherwise.
+    are scripted ones (``tests/workers/scripted.py``) unless ``worker_command`` says otherwise. ``command``: what is run in
+    place of it; the process that is started has to become the daemon.
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, object], environment: Mapping[str, str | None] | None = None
+        self,
+        folder: Path,
+        settings: Mapping[str, object],
+        environment: Mapping[str, str | None] | None = None,
+        command: Sequence[str] = COMMAND,
     ) -> None:
+        self._command = command
         self.folder = folder
         self.store = folder / "store"
         self.scratch = folder / "scratch"
@@ -53,6 +60,8 @@ class DaemonProcess:
             "scratch": self.scratch,
             "max_workers": 2,
             "heartbeat_seconds": 0.2,
+            # Should the test's own process be killed, this ends by itself.
+            "idle_exit_seconds": 600,
             "worker_command": " ".join(SCRIPTED),
             **settings,
         }
@@ -72,7 +81,7 @@ class DaemonProcess:
         """Start it without waiting."""
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "inductord.daemon"],
+                self._command,
                 env=self._env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -173,11 +182,14 @@ class DaemonProcess:
 
 @contextlib.contextmanager
 def running_daemon(
-    folder: Path, environment: Mapping[str, str | None] | None = None, **settings: object
+    folder: Path,
+    environment: Mapping[str, str | None] | None = None,
+    command: Sequence[str] = COMMAND,
+    **settings: object,
 ) -> Iterator[DaemonProcess]:
     """A daemon that answers. If it still runs at the end, it is stopped and must leave nothing behind."""
     folder.mkdir(parents=True, exist_ok=True)
-    daemon = DaemonProcess(folder, settings, environment)
+    daemon = DaemonProcess(folder, settings, environment, command)
     try:
         daemon.start()
         yield daemon

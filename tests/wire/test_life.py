@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,6 +94,33 @@ async def test_what_does_not_end_within_the_drain_time_is_given_up(daemon: Daemo
     daemon.check_clean()
 
 
+async def test_who_watches_sees_it_drain_and_does_not_hold_it_up(daemon: DaemonProcess) -> None:
+    async with rank(daemon.address) as one:
+        admin = admin_pb2_grpc.AdminServiceStub(one.channel)
+        watch = admin.WatchStatus(admin_pb2.WatchStatusRequest(interval_seconds=0.1))
+        seen: list[bool] = []
+        async for message in watch:
+            if not seen:
+                await admin.Shutdown(admin_pb2.ShutdownRequest())
+            seen.append(message.status.draining)
+    assert not seen[0]
+    assert seen[-1]
+    assert not any(seen[:-1])
+    assert await asyncio.to_thread(daemon.wait) == 0
+
+
+async def test_a_client_that_stops_reading_harms_nobody(daemon: DaemonProcess) -> None:
+    graph = json.dumps([["size", 12_000_000]]).encode()
+    async with rank(daemon.address) as frozen, rank(daemon.address) as other:
+        await other.compile(graph)
+        stuck = await frozen.open(key_of(graph))
+        await stuck.until("artifact")
+        # The rest fills the windows of the connection and then waits.
+        assert len((await other.fetch(key_of(graph))).artifact) == 12_000_000
+        assert (await other.compile(b"[]")).artifact
+        stuck.cancel()
+
+
 async def test_a_second_signal_leaves_at_once(daemon: DaemonProcess, tmp_path: Path) -> None:
     script = waiting_for(tmp_path / "never")
     async with rank(daemon.address) as one:
@@ -180,6 +208,44 @@ async def test_a_client_that_waits_keeps_it(start_daemon: Callable[..., DaemonPr
 def test_it_starts_without_a_home(start_daemon: Callable[..., DaemonProcess]) -> None:
     daemon = start_daemon(environment={"HOME": None, "USER": None, "XDG_CONFIG_HOME": None})
     assert daemon.healthy()
+
+
+def test_a_folder_without_execution_is_named(tmp_path: Path) -> None:
+    mounted = tmp_path / "noexec"
+    mounted.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", mounted], capture_output=True).returncode:
+        pytest.skip("this user cannot mount a file system")
+    daemon = DaemonProcess(tmp_path, {"scratch": mounted / "scratch"})
+    try:
+        assert daemon.spawn().wait() == 1
+        assert "noexec" in daemon.log()
+        assert str(mounted / "scratch") in daemon.log()
+        assert "INDUCTORD_SCRATCH" in daemon.log()
+        # None configured: the first of the candidates is noexec, another one serves.
+        other = DaemonProcess(tmp_path, {"scratch": ""}, {"INDUCTORD_SCRATCH": None, "TMPDIR": str(mounted)})
+        try:
+            other.start()
+            assert other.stop() == 0
+        finally:
+            other.close()
+    finally:
+        daemon.close()
+        subprocess.run(["umount", mounted], check=True)
+
+
+@pytest.mark.integration
+def test_without_ray_the_local_pool_serves_and_says_so(start_daemon: Callable[..., DaemonProcess]) -> None:
+    pytest.importorskip("ray")
+    daemon = start_daemon(pool="ray://127.0.0.1:1")
+
+    async def compile_one() -> bytes:
+        async with rank(daemon.address) as one:
+            return (await one.compile(b"[]")).artifact
+
+    assert asyncio.run(compile_one())
+    pool = daemon.status().pool
+    assert pool.kind == "local"
+    assert "ray cannot be had" in pool.note
 
 
 def test_reflection_only_when_asked_for(start_daemon: Callable[..., DaemonProcess], daemon: DaemonProcess) -> None:

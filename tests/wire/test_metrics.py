@@ -3,14 +3,13 @@
 import json
 import shutil
 import subprocess
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from support.daemon import DaemonProcess
 from support.rank import key_of, rank
+from support.scrape import page, samples, value
 
 from inductord.compiler.reasons import Fallback
 from inductord.v1 import compiler_pb2 as pb
@@ -18,26 +17,6 @@ from inductord.v1 import compiler_pb2 as pb
 pytestmark = pytest.mark.wire
 
 GRAPH = json.dumps([["size", 5000]]).encode()
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-def page(daemon: DaemonProcess) -> str:
-    """One scrape."""
-    with urllib.request.urlopen(f"http://{daemon.status().metrics_address}/metrics", timeout=60) as answer:
-        return str(answer.read().decode())
-
-
-def samples(text: str) -> Samples:
-    """Values by name and labels."""
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
-def value(seen: Samples, name: str, **labels: str) -> float:
-    return seen[(name, frozenset(labels.items()))]
 
 
 def test_all_label_sets_exist_from_the_start(daemon: DaemonProcess) -> None:
