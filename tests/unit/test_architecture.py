@@ -70,6 +70,7 @@ def test_only_the_hook_names_a_private_module() -> None:
             if isinstance(node, ast.Constant)
             and isinstance(node.value, str)
             and re.fullmatch(r"torch\.[\w.]+", node.value)
+            and private(node.value)
         ]
         for module in modules().values()
         if not in_adapter(module)
