@@ -64,6 +64,7 @@ class LocalPool(StaffedPool[WorkerProcess]):
         self._config = config
         self._cpus = 1
         self._scratch: scratch.Scratch | None = None
+        self._last_rss: dict[WorkerProcess, int] = {}
         self._prepared = Prepared(config.scratch / "prepared")
 
     async def start(self) -> None:
@@ -115,6 +116,10 @@ class LocalPool(StaffedPool[WorkerProcess]):
         await asyncio.to_thread(self._prepared.take, folder)
         return worker
 
+    def _is_spent(self, worker: WorkerProcess) -> bool:
+        # Compiled kernels stay mapped and PyTorch keeps what it loaded: a worker only grows.
+        return self._last_rss.pop(worker, 0) > limits.WORKER_MEMORY_BYTES
+
     async def _attempt(self, worker: WorkerProcess, job: Job) -> Verdict:
         config = self._config
         oom_kills = limits.oom_kills()
@@ -131,6 +136,7 @@ class LocalPool(StaffedPool[WorkerProcess]):
                 except WorkerLost as error:
                     await worker.until_ended()
                     return verdicts.lost(worker.returncode, limits.oom_kills() > oom_kills, str(error), worker.tail)
+                self._last_rss[worker] = await asyncio.to_thread(memory.group_rss, worker.pid)
                 return verdicts.replied(reply, limits.oom_kills() > oom_kills)
             if watch is not None and limit is not None and watch.done():
                 return verdicts.over_memory(watch.result(), limit)

@@ -60,9 +60,4 @@ def bounded(reply: CompileReply, max_artifact_bytes: int) -> CompileReply:
         message=f"the artifact has {size} bytes and the daemon takes {max_artifact_bytes}; "
         "raise max_artifact_bytes to share it",
     )
-    return CompileReply(
-        failure=failure,
-        compile_seconds=reply.compile_seconds,
-        phases=reply.phases,
-        max_rss_bytes=reply.max_rss_bytes,
-    )
+    return CompileReply(failure=failure, compile_seconds=reply.compile_seconds, phases=reply.phases)

@@ -83,7 +83,10 @@ class StaffedPool(abc.ABC, Generic[WorkerT]):
             crew.retire(worker)
             raise
         if loss is None:
-            crew.release(worker)
+            if self._is_spent(worker):
+                crew.retire(worker)
+            else:
+                crew.release(worker)
         else:
             crew.retire(worker)
             if crew.stopping:
@@ -94,6 +97,10 @@ class StaffedPool(abc.ABC, Generic[WorkerT]):
             _log.warning("compile %.12s failed after %.1f s: %s", job.key, elapsed, outcome.failure.message)
             return dataclasses.replace(outcome, compile_seconds=elapsed)
         return outcome
+
+    def _is_spent(self, worker: WorkerT) -> bool:
+        """Whether a worker that did its job well should not get another."""
+        return False
 
     def _threads(self, cpus: int) -> int:
         """How many threads a job may use when it shares ``cpus`` with the jobs that run."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -48,6 +49,32 @@ async def test_an_artifact_over_the_limit_is_a_failure_and_costs_no_worker(tmp_p
         assert (outcome.failure.kind, outcome.retryable) == (FailureKind.FAILURE_KIND_TOO_LARGE, False)
         assert isinstance(await compile_(pool, ["size", 1000]), Compiled)
         assert {child.pid for child in children()} == before
+
+
+async def test_a_worker_that_grew_too_large_gets_no_further_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+    async with local_pool(tmp_path, on_failure=recorder, max_workers=1) as pool:
+        first = await describe(pool)
+        assert (await describe(pool))["pid"] == first["pid"]
+        monkeypatch.setattr(limits, "WORKER_MEMORY_BYTES", 1)
+        assert (await describe(pool))["pid"] == first["pid"]
+        assert (await describe(pool))["pid"] != first["pid"]
+        await until(lambda: not alive(first["pid"]), "the worker that grew too large ends")
+        assert pool.status().crashes == 0
+    assert recorder.failures == []
+
+
+async def test_a_worker_starts_with_what_an_earlier_one_prepared(tmp_path: Path) -> None:
+    earlier = tmp_path / "prepared" / "inductor" / "ab" / "abc.so"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_bytes(b"a trial compile")
+    async with local_pool(tmp_path) as pool:
+        seen = await describe(pool)
+        given = Path(seen["env"]["TORCHINDUCTOR_CACHE_DIR"]) / "ab" / "abc.so"
+        assert given.read_bytes() == b"a trial compile"
+        shutil.rmtree(tmp_path / "prepared")
 
 
 async def test_a_compile_failure_keeps_its_traceback_and_the_worker(tmp_path: Path) -> None:

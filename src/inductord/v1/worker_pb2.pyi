@@ -39,7 +39,7 @@ class WorkerReady(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., toolchain: _Optional[_Union[_compiler_pb2.Toolchain, _Mapping]] = ...) -> None: ...
 
 class CompileReply(_message.Message):
-    __slots__ = ("artifact", "failure", "compile_seconds", "phases", "max_rss_bytes")
+    __slots__ = ("artifact", "failure", "compile_seconds", "phases")
     class PhasesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -51,10 +51,8 @@ class CompileReply(_message.Message):
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     COMPILE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     PHASES_FIELD_NUMBER: _ClassVar[int]
-    MAX_RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     artifact: bytes
     failure: _compiler_pb2.CompileFailure
     compile_seconds: float
     phases: _containers.ScalarMap[str, float]
-    max_rss_bytes: int
-    def __init__(self, artifact: _Optional[bytes] = ..., failure: _Optional[_Union[_compiler_pb2.CompileFailure, _Mapping]] = ..., compile_seconds: _Optional[float] = ..., phases: _Optional[_Mapping[str, float]] = ..., max_rss_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, artifact: _Optional[bytes] = ..., failure: _Optional[_Union[_compiler_pb2.CompileFailure, _Mapping]] = ..., compile_seconds: _Optional[float] = ..., phases: _Optional[_Mapping[str, float]] = ...) -> None: ...
