@@ -22,6 +22,9 @@ log = logging.getLogger("inductord")
 
 MAX_KEYS = 10_000
 
+# PyTorch's own error follows, or the user asked for it.
+_SAID_OTHERWISE = frozenset({Fallback.COMPILE_FAILED, Fallback.DISABLED})
+
 
 class Telemetry:
     """Counts of one process. Safe to use from several threads."""
@@ -87,7 +90,8 @@ class Telemetry:
                 self._told.add((reason, graph))
         if new:
             # Ranks meet the same graphs: one of them says it, all of them count it.
-            level = logging.WARNING if self._settings.rank == 0 else logging.INFO
+            loud = self._settings.rank == 0 and reason not in _SAID_OTHERWISE
+            level = logging.WARNING if loud else logging.INFO
             log.log(level, "inductord: %s is compiled by this rank: %s (%s)", graph, message, reason.value)
 
     def compiled_here(self, seconds: float) -> None:

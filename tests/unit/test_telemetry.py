@@ -89,16 +89,23 @@ def test_each_reason_is_said_once_per_graph_and_counted_always(caplog: pytest.Lo
         for _ in range(3):
             telemetry.fell_back(Fallback.DAEMON_ABSENT, "nobody answers", "forward graph of 9 nodes")
             telemetry.fell_back(Fallback.DAEMON_ABSENT, "nobody answers", "backward graph of 20 nodes")
-            telemetry.fell_back(Fallback.DISABLED, "INDUCTORD=0", "forward graph of 9 nodes")
+            telemetry.fell_back(Fallback.DAEMON_BUSY, "the queue is full", "forward graph of 9 nodes")
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
         (logging.WARNING, f"inductord: {graph} is compiled by this rank: {message}")
         for graph, message in (
             ("forward graph of 9 nodes", "nobody answers (daemon_absent)"),
             ("backward graph of 20 nodes", "nobody answers (daemon_absent)"),
-            ("forward graph of 9 nodes", "INDUCTORD=0 (disabled)"),
+            ("forward graph of 9 nodes", "the queue is full (daemon_busy)"),
         )
     ]
-    assert dict(telemetry.snapshot().fallbacks) == {"daemon_absent": 6, "disabled": 3}
+    assert dict(telemetry.snapshot().fallbacks) == {"daemon_absent": 6, "daemon_busy": 3}
+
+
+@pytest.mark.parametrize("reason", [Fallback.COMPILE_FAILED, Fallback.DISABLED])
+def test_what_pytorch_or_the_user_said_is_not_said_again(reason: Fallback, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "inductord"):
+        Telemetry(SETTINGS).fell_back(reason, "why", "forward graph")
+    assert [record.levelno for record in caplog.records] == [logging.INFO]
 
 
 def test_one_rank_says_it_aloud(caplog: pytest.LogCaptureFixture) -> None:
