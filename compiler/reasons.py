@@ -23,7 +23,6 @@ class Fallback(enum.StrEnum):
     DAEMON_BUSY = "daemon_busy"
     DAEMON_ERROR = "daemon_error"
     VERSION_MISMATCH = "version_mismatch"
-    TOOLCHAIN_MISMATCH = "toolchain_mismatch"
     UNAUTHENTICATED = "unauthenticated"
     WAIT_EXCEEDED = "wait_exceeded"
     # The pool could not compile it.

@@ -19,7 +19,6 @@ PHRASES: Mapping[str, str] = {
     Fallback.DAEMON_BUSY: "the daemon's queue was full; raise max_queue or give it workers",
     Fallback.DAEMON_ERROR: "the daemon answered with a defect; its log names it",
     Fallback.VERSION_MISMATCH: "the daemon is of another release; stop it and start this one's",
-    Fallback.TOOLCHAIN_MISMATCH: "no worker of the daemon has this torch or compiler",
     Fallback.UNAUTHENTICATED: "the daemon wants a token that the rank does not have",
     Fallback.WAIT_EXCEEDED: "the compile took longer than the rank waits",
     Fallback.COMPILE_FAILED: "the worker's compile raised; PyTorch's own error decided here",
