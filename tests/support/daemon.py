@@ -172,11 +172,11 @@ class DaemonProcess:
                 self._seen[child.pid] = child
 
     def check_clean(self) -> None:
-        """After a stop: no worker, no socket, no scratch and no half-written file is left."""
+        """After a stop: no worker, no socket, no worker's folder and no half-written file is left."""
         wait_until(lambda: not [pid for pid in self._seen if alive(pid)], "no worker is left")
         assert [path.name for path in self.run_dir.iterdir()] in ([], ["d.sock.lock"])
         if self.scratch.exists():
-            assert list(self.scratch.iterdir()) == []
+            assert {path.name for path in self.scratch.iterdir()} <= {"prepared"}
         assert not list((self.store / "tmp").glob("*"))
 
 
