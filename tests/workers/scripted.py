@@ -12,12 +12,12 @@ Environment:
 import hashlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, Toolchain
 from inductord.v1.worker_pb2 import CompileReply
@@ -123,25 +123,28 @@ def compile_graph(graph: bytes, threads: int) -> CompileReply:
         with open(log, "a") as file:
             file.write(line + "\n")
     began = time.monotonic()
-    reply = _run(_Script(graph, threads)) or CompileReply(artifact=artifact_of(graph))
+    reply = run_steps(_steps_of(graph), graph, threads) or CompileReply(artifact=artifact_of(graph))
     reply.compile_seconds = time.monotonic() - began
     reply.phases["compile"] = reply.compile_seconds
-    reply.max_rss_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return reply
 
 
-def _run(script: _Script) -> CompileReply | None:
-    try:
-        steps = json.loads(script.graph)
-    except ValueError:
-        return None
-    if not isinstance(steps, list):
-        return None
+def run_steps(steps: list[list[Any]], graph: bytes, threads: int) -> CompileReply | None:
+    """Do the steps; the reply of the first that has one."""
+    script = _Script(graph, threads)
     for name, *arguments in steps:
-        reply = getattr(script, name)(*arguments)
+        reply: CompileReply | None = getattr(script, name)(*arguments)
         if reply is not None:
             return reply
     return None
+
+
+def _steps_of(graph: bytes) -> list[list[Any]]:
+    try:
+        steps = json.loads(graph)
+    except ValueError:
+        return []
+    return steps if isinstance(steps, list) else []
 
 
 def warm() -> Toolchain:

@@ -1,0 +1,120 @@
+"""Whole jobs that meet faults: ranks that train ``tests/jobs/tiny.py``, and daemons whose workers know its artifacts.
+
+What plain Inductor makes of the job, and what a real worker makes of its graphs, is found out once per session. Ranks start
+with a copy of that run's C++ libraries, so that a rank that has to compile by itself need not wait for the C++ compiler;
+which graphs they compile or ask for is not touched by that, since Inductor's cache of graphs is off.
+"""
+
+import asyncio
+import dataclasses
+import json
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from support import training
+from support.daemon import DaemonProcess
+from support.pools import DEADLINE_S
+from support.rank import rank
+
+from inductord.v1 import admin_pb2, admin_pb2_grpc
+
+WORKERS = Path(__file__).parent.parent / "workers"
+NO_GRAPH_CACHE = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+GRAPHS = 2
+"""Forward and backward."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tiny:
+    """``losses``: of plain Inductor; ``cache``: the Inductor cache folder that it left; ``artifacts``: folder of what a real
+    worker made, by key, first forward's, then backward's."""
+
+    losses: list[str]
+    cache: Path
+    artifacts: Path
+    keys: tuple[str, str]
+
+
+def record(folder: Path, daemon: DaemonProcess) -> Tiny:
+    """Run the job on plain Inductor and through a daemon with real workers."""
+    plain = training.train(folder / "plain", training.python("tiny.py"), None, **NO_GRAPH_CACHE)
+    through = training.train(folder / "through", training.python("tiny.py"), daemon.address, **NO_GRAPH_CACHE)
+    assert through.result == plain.result
+    assert (through.fallbacks, through.count("led"), len(through.keys)) == ({}, GRAPHS, GRAPHS), through.err
+    artifacts = folder / "artifacts"
+    artifacts.mkdir()
+    for key in through.keys:
+        (artifacts / key).write_bytes(asyncio.run(_fetch(daemon.address, key)))
+    kinds = {key: _kind(daemon, key) for key in through.keys}
+    forward, backward = sorted(through.keys, key=lambda key: kinds[key])
+    return Tiny(plain.result["losses"], folder / "plain" / "inductor", artifacts, (forward, backward))
+
+
+def _kind(daemon: DaemonProcess, key: str) -> int:
+    with daemon.channel() as channel:
+        request = admin_pb2.GetEntryRequest(key=key)
+        return admin_pb2_grpc.AdminServiceStub(channel).GetEntry(request, timeout=DEADLINE_S).entry.kind
+
+
+async def _fetch(address: str, key: str) -> bytes:
+    async with rank(address) as one:
+        return (await one.fetch(key)).artifact
+
+
+class Rank(training.Running):
+    """One rank of the job. ``command``: what is run, the script by default; ``more``: further variables."""
+
+    def __init__(
+        self, tiny: Tiny, folder: Path, address: str, number: int, world_size: int, command: Sequence[str], **more: str
+    ) -> None:
+        self._tiny = tiny
+        of_rank = {"RANK": str(number), "WORLD_SIZE": str(world_size), "INDUCTORD_JOB": "job"}
+        env = training.environment(folder, address, **of_rank, **NO_GRAPH_CACHE, **more)
+        shutil.copytree(tiny.cache, env["TORCHINDUCTOR_CACHE_DIR"], dirs_exist_ok=True)
+        super().__init__(command, env)
+
+    def trained(self) -> training.Ended:
+        """Wait for the end of a rank that trains well: with the losses of plain Inductor, each graph served or compiled."""
+        ended = self.finish()
+        assert ended.result["losses"] == self._tiny.losses
+        served = sum(ended.count(name) for name in ("hits", "joined", "led"))
+        assert served + sum(ended.fallbacks.values()) == GRAPHS, ended.err
+        return ended
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
+        """End it by a signal and return its exit code."""
+        self.process.send_signal(number)
+        return self.finish().code
+
+    def close(self) -> None:
+        """End it by force if it still runs, and let go of its output."""
+        with self.process:
+            self.process.kill()
+
+
+def recorded(tiny: Tiny, **environment: str) -> dict[str, Any]:
+    """Settings of a daemon whose workers reply with the artifacts of the session's real compile."""
+    return {
+        "worker_command": shlex.join([sys.executable, str(WORKERS / "recorded.py")]),
+        "environment": {"RECORDED": str(tiny.artifacts), **environment},
+    }
+
+
+def really_compiling(tiny: Tiny, **environment: str) -> dict[str, Any]:
+    """Settings of a daemon with one worker that really compiles."""
+    return {
+        "worker_command": shlex.join([sys.executable, str(WORKERS / "real.py")]),
+        "environment": {"WARM_CACHE": str(tiny.cache), **environment},
+        "max_workers": 1,
+    }
+
+
+def fault(folder: Path, jobs: int, *steps: list[Any]) -> dict[str, str]:
+    """Variables by which the first ``jobs`` jobs of a daemon begin with ``steps`` (``tests/workers/faults.py``)."""
+    folder.mkdir(exist_ok=True)
+    return {"FAULT_STEPS": json.dumps(steps), "FAULT_JOBS": str(jobs), "FAULT_FOLDER": str(folder)}

@@ -1,0 +1,31 @@
+"""A worker without torch that replies with what a real worker once made of the same graph, so that faults around a compile
+can be tested with ranks that really train. Faults come from ``faults.py``.
+
+Environment:
+    RECORDED: a folder of artifacts, each under the key that its graph is sent with.
+"""
+
+import os
+from pathlib import Path
+
+from faults import faulty
+
+from inductord.compiler.payload import unpack_graph
+from inductord.v1.compiler_pb2 import Toolchain
+from inductord.v1.worker_pb2 import CompileReply
+from inductord.worker.process import main
+
+
+def warm() -> Toolchain:
+    """Ready at once."""
+    return Toolchain(torch="recorded")
+
+
+def compile_graph(graph: bytes, threads: int) -> CompileReply:
+    """The artifact that was recorded. Another graph is a defect of the test, and the worker dies of it."""
+    artifact = Path(os.environ["RECORDED"], unpack_graph(graph).key).read_bytes()
+    return CompileReply(artifact=artifact, compile_seconds=1.0)
+
+
+if __name__ == "__main__":
+    main(warm, faulty(compile_graph))
