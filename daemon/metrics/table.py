@@ -1,20 +1,15 @@
 """The table of metrics in the documentation, made from the families themselves so that it cannot drift from them.
 
-``python -m inductord.daemon.metrics.table docs/metrics.md`` rewrites the part of that file between the two marks.
+``docs/tables.py`` writes it into ``docs/metrics.md``.
 """
 
 import itertools
-import sys
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from inductord.daemon.metrics.families import Metrics
 from inductord.daemon.metrics.live import described
-
-BEGIN = "<!-- made by inductord.daemon.metrics.table: begin -->"
-END = "<!-- made by inductord.daemon.metrics.table: end -->"
 
 _MOST_VALUES = 10
 # Part of how a histogram is written down, not of what it says.
@@ -38,19 +33,6 @@ def table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def replaced(text: str) -> str:
-    """``text`` with the table between the marks.
-
-    Raises:
-        ValueError: when the marks are not there.
-    """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"the marks are missing: {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{table()}{END}{after}"
-
-
 def _exported_name(family: Metric) -> str:
     return family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
 
@@ -65,8 +47,3 @@ def _labels(family: Metric) -> str:
         f"`{label}`: {', '.join(found)}" if 1 < len(found) <= _MOST_VALUES else f"`{label}`"
         for label, found in values.items()
     )
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(replaced(path.read_text()))
