@@ -1,11 +1,9 @@
 """Bytes that nobody of good will sends, on every RPC: a clear status, a daemon that serves on, nothing executed."""
 
-import asyncio
-import contextlib
 import json
 import math
 import pickle
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,45 +59,35 @@ def hostile_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonP
         assert "Traceback" not in daemon.log()
 
 
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.Runner]:
-    """One event loop for all examples: gRPC's poller outlives the loop it began with."""
-    with asyncio.Runner() as runner:
-        yield runner
-
-
 def path_of(name: str) -> str:
     """``/package.Service/Method`` of a method's full name."""
     service, _, method = name.rpartition(".")
     return f"/{service}/{method}"
 
 
-async def send(address: str, name: str, messages: list[bytes]) -> grpc.StatusCode:
-    """Send raw bytes to a method, then end our side. Returns the status that ends the RPC."""
+def send(daemon: DaemonProcess, name: str, messages: list[bytes]) -> grpc.StatusCode:
+    """Send raw bytes to a method, then end our side. Returns the status that the daemon ends the RPC with.
+
+    The blocking client it is: the other one reports a write to an ended stream as an error of its own.
+    """
     method = METHODS[name]
-
-    async def requests() -> AsyncIterator[bytes]:
-        for message in messages:
-            yield message
-
-    async with grpc.aio.insecure_channel(address, options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
+    with daemon.channel() as channel:
         call: Any
         if method.client_streaming:
-            call = channel.stream_stream(path_of(name))(requests(), timeout=60)
-            # The status comes behind all messages.
-            with contextlib.suppress(grpc.aio.AioRpcError):
-                while await call.read() is not grpc.aio.EOF:
-                    pass
-        elif method.server_streaming:
-            call = channel.unary_stream(path_of(name))(messages[0], timeout=60)
-            await asyncio.wait({asyncio.ensure_future(call.read())})
-            call.cancel()
-            code = await call.code()
-            # Ours, if the daemon had not ended it first.
-            return grpc.StatusCode.OK if code == grpc.StatusCode.CANCELLED else code
+            call = channel.stream_stream(path_of(name))(iter(messages), timeout=60)
         else:
-            call = channel.unary_unary(path_of(name))(messages[0], timeout=60)
-        return await call.code()
+            call = channel.unary_stream(path_of(name))(messages[0], timeout=60)
+        try:
+            for _ in call:
+                if method.server_streaming and not method.client_streaming:
+                    # It would go on for ever.
+                    return grpc.StatusCode.OK
+        except grpc.RpcError:
+            assert call.code() is not None
+        finally:
+            call.cancel()
+        code: grpc.StatusCode = call.code()
+        return code
 
 
 async def serves_on(daemon: DaemonProcess) -> None:
@@ -138,18 +126,16 @@ relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[Health
 @pytest.mark.parametrize("name", METHODS)
 @relaxed
 @given(messages=st.lists(st.binary(max_size=300), min_size=1, max_size=4))
-def test_random_bytes(loop: asyncio.Runner, hostile_daemon: DaemonProcess, name: str, messages: list[bytes]) -> None:
-    assert loop.run(send(hostile_daemon.address, name, messages)) in CLEAR
+def test_random_bytes(hostile_daemon: DaemonProcess, name: str, messages: list[bytes]) -> None:
+    assert send(hostile_daemon, name, messages) in CLEAR
     assert hostile_daemon.process.poll() is None
 
 
 @relaxed
 @given(messages=st.lists(near_requests, min_size=1, max_size=5))
-def test_well_formed_messages_in_any_order(
-    loop: asyncio.Runner, hostile_daemon: DaemonProcess, messages: list[bytes]
-) -> None:
+def test_well_formed_messages_in_any_order(hostile_daemon: DaemonProcess, messages: list[bytes]) -> None:
     name = "inductord.v1.CompilerService.Compile"
-    assert loop.run(send(hostile_daemon.address, name, messages)) in CLEAR
+    assert send(hostile_daemon, name, messages) in CLEAR
     assert hostile_daemon.process.poll() is None
 
 
@@ -169,13 +155,11 @@ def test_well_formed_messages_in_any_order(
         max_size=3,
     )
 )
-def test_reports_of_any_numbers(
-    loop: asyncio.Runner, hostile_daemon: DaemonProcess, reports: list[pb.RankStats]
-) -> None:
+def test_reports_of_any_numbers(hostile_daemon: DaemonProcess, reports: list[pb.RankStats]) -> None:
     name = "inductord.v1.CompilerService.ReportRank"
     for stats in reports:
         request = pb.ReportRankRequest(requester=pb.Requester(job="j"), stats=stats).SerializeToString()
-        assert loop.run(send(hostile_daemon.address, name, [request])) in CLEAR
+        assert send(hostile_daemon, name, [request]) in CLEAR
     # What was taken in must not spoil what is given out.
     assert all(math.isfinite(job.sum.wait_seconds) for job in hostile_daemon.status().jobs)
 

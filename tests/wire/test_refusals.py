@@ -2,20 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
-from support.daemon import DaemonProcess
+from support.daemon import DaemonProcess, running_daemon
 from support.pools import until
 from support.rank import Rank, RankStream, key_of, rank
 
-from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
+from inductord.compiler.versions import KEY_FORMAT, PROTOCOL, this_version
 from inductord.v1 import admin_pb2, admin_pb2_grpc
 from inductord.v1 import compiler_pb2 as pb
+from inductord.v1.compiler_pb2_grpc import CompilerServiceStub
 
 pytestmark = pytest.mark.wire
 
@@ -31,9 +32,16 @@ async def code_of(work: Awaitable[Any]) -> grpc.StatusCode:
     return caught.value.code()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    """One daemon for all refusals that leave nothing behind."""
+    with running_daemon(tmp_path_factory.mktemp("refusals")) as daemon:
+        yield daemon
+
+
 @pytest.fixture
-async def one(daemon: DaemonProcess) -> AsyncIterator[Rank]:
-    async with rank(daemon.address) as connected:
+async def one(shared: DaemonProcess) -> AsyncIterator[Rank]:
+    async with rank(shared.address) as connected:
         yield connected
         # Whatever was refused, the daemon goes on.
         assert (await connected.compile(GRAPH)).artifact
@@ -91,18 +99,19 @@ async def test_a_graph_whose_digest_is_another(one: Rank) -> None:
 @pytest.mark.parametrize(
     ("header", "chunk"),
     [
-        ({"size": 0}, b""),
-        ({"sha256": b"short"}, b""),
+        ({"size": 0}, None),
+        ({"sha256": b"short"}, None),
         ({}, b""),
         ({}, GRAPH + b"more"),
         ({"size": 8 * MIB}, b"x" * (5 * MIB)),
     ],
     ids=["empty graph", "no digest", "empty chunk", "more than announced", "large chunk"],
 )
-async def test_a_graph_that_is_not_as_announced(one: Rank, header: dict[str, Any], chunk: bytes) -> None:
+async def test_a_graph_that_is_not_as_announced(one: Rank, header: dict[str, Any], chunk: bytes | None) -> None:
     stream = await asked(one)
     await stream.header(GRAPH, **header)
-    await stream.say(chunk=chunk)
+    if chunk is not None:
+        await stream.say(chunk=chunk)
     assert await code_of(stream.finish()) == grpc.StatusCode.INVALID_ARGUMENT
 
 
@@ -113,14 +122,15 @@ async def test_something_else_than_the_graph(one: Rank) -> None:
 
 
 async def test_one_bad_upload_does_not_harm_who_joined(one: Rank) -> None:
-    bad = await one.open(key_of(GRAPH))
+    graph = json.dumps([["size", 11]]).encode()
+    bad = await one.open(key_of(graph))
     await bad.until("send_graph")
-    good = await one.open(key_of(GRAPH))
+    good = await one.open(key_of(graph))
     await good.until("progress")
-    await bad.header(GRAPH, sha256=b"\0" * 32)
-    await bad.say(chunk=GRAPH)
+    await bad.header(graph, sha256=b"\0" * 32)
+    await bad.say(chunk=graph)
     assert await code_of(bad.finish()) == grpc.StatusCode.INVALID_ARGUMENT
-    assert (await good.finish(GRAPH)).served == pb.SERVED_LED
+    assert (await good.finish(graph)).served == pb.SERVED_LED
 
 
 async def test_too_many_keys_in_one_lookup(one: Rank) -> None:
@@ -130,11 +140,17 @@ async def test_too_many_keys_in_one_lookup(one: Rank) -> None:
     assert await code_of(one.stub.Lookup(over)) == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-async def test_a_message_over_the_limit(one: Rank) -> None:
-    stream = await asked(one)
-    await stream.header(GRAPH, size=100 * MIB)
-    await stream.say(chunk=b"x" * (17 * MIB))
-    assert await code_of(stream.finish()) == grpc.StatusCode.RESOURCE_EXHAUSTED
+def test_a_message_over_the_limit(shared: DaemonProcess) -> None:
+    # The blocking client: the other one reports the write that is cut off as an error of its own.
+    requests = [
+        pb.CompileRequest(open=pb.OpenCompile(client=this_version(), key="a" * 64)),
+        pb.CompileRequest(graph=pb.BlobHeader(size=100 * MIB, sha256=b"x" * 32)),
+        pb.CompileRequest(chunk=b"x" * (17 * MIB)),
+    ]
+    with shared.channel() as channel, pytest.raises(grpc.RpcError) as caught:
+        list(CompilerServiceStub(channel).Compile(iter(requests), timeout=60))
+    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert shared.healthy()
 
 
 async def test_a_graph_over_the_limit(start_daemon: Callable[..., DaemonProcess]) -> None:
@@ -186,8 +202,8 @@ async def test_too_many_waiters(start_daemon: Callable[..., DaemonProcess]) -> N
         second.cancel()
 
 
-async def test_administration_refuses_what_makes_no_sense(daemon: DaemonProcess) -> None:
-    async with rank(daemon.address) as one:
+async def test_administration_refuses_what_makes_no_sense(shared: DaemonProcess) -> None:
+    async with rank(shared.address) as one:
         stub = admin_pb2_grpc.AdminServiceStub(one.channel)
         invalid: list[Awaitable[Any]] = [
             stub.GetEntry(admin_pb2.GetEntryRequest(key="abc")),
