@@ -7,6 +7,15 @@ from pathlib import Path
 
 import pytest
 from support.daemon import DaemonProcess, running_daemon
+from support.leaks import left_behind, set_mark
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """After the last test, and after all other fixtures, nothing that they started runs on."""
+    mark = set_mark()
+    yield
+    assert left_behind(mark) == []
 
 
 @pytest.fixture
