@@ -43,6 +43,6 @@ def real_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProc
     """One daemon with one real worker for all tests that compile: a worker is dear to start. Tests look at what their own
     requests changed, and use graphs that no other test has."""
     settings = {"worker_command": f"{sys.executable} -m inductord.worker", "max_workers": 1, "heartbeat_seconds": 2}
-    patience = {"idle_seconds": 7200, "idle_exit_seconds": 7200}
+    patience = {"idle_seconds": 1800, "idle_exit_seconds": 1800}
     with running_daemon(tmp_path_factory.mktemp("real"), **settings, **patience) as daemon:
         yield daemon

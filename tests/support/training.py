@@ -121,3 +121,18 @@ def torchrun(ranks: int, script: str, *args: str) -> list[str]:
 def train(folder: Path, command: Sequence[str], address: str | None, **more: str | None) -> Ended:
     """Run a job to its end; see ``environment``."""
     return Running(command, environment(folder, address, **more)).finish()
+
+
+class Plain:
+    """What commands give on plain Inductor. One cache folder for all, and each is run once: to compile is dear."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._known: dict[str, Any] = {}
+
+    def __call__(self, command: Sequence[str]) -> Any:
+        """The JSON value that a command prints."""
+        name = json.dumps(command)
+        if name not in self._known:
+            self._known[name] = train(self.folder, command, None).result
+        return self._known[name]
