@@ -6,15 +6,19 @@ compute it alike; the worker refuses a graph that was sent under another key.
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Mapping
 
 from inductord.compiler.versions import KEY_FORMAT
 from inductord.v1.compiler_pb2 import Toolchain
 
+_DIGEST = re.compile("[0-9a-f]{64}")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Key:
-    """``digest``: SHA-256, 64 hex digits. ``parts``: what it was made of, by name."""
+    """``digest``: SHA-256, 64 hex digits. ``parts``: what it was made of, by name, digests cut to 16 digits: they are for
+    people, who compare them."""
 
     digest: str
     parts: Mapping[str, str]
@@ -35,4 +39,8 @@ def make_key(fingerprint: Mapping[str, str], ambient: Mapping[str, object], tool
             encoded = text.encode()
             digest.update(len(encoded).to_bytes(8, "big"))
             digest.update(encoded)
-    return Key(digest.hexdigest(), parts)
+    return Key(digest.hexdigest(), {name: _shown(part) for name, part in parts.items()})
+
+
+def _shown(part: str) -> str:
+    return part[:16] if _DIGEST.fullmatch(part) else part

@@ -69,12 +69,16 @@ class _OfFolder:
     def entry(self, key: str) -> admin_pb2.Entry:
         if len(key) < _MIN_PREFIX:
             raise BadRequest(f"{key!r} is too short; give at least {_MIN_PREFIX} digits of a key.")
-        found = self._with_store(_now(lambda store: store.match(key.lower())))
+
+        async def match(store: Store) -> list[admin_pb2.Entry]:
+            return [entry_of(record, await store.key_parts(record.key)) for record in store.match(key.lower())]
+
+        found = self._with_store(match)
         if not found:
             raise NotFound(f"No stored key begins with {key}.")
         if len(found) > 1:
             raise BadRequest(f"{key} fits {len(found)} keys; give more digits.")
-        return entry_of(found[0])
+        return found[0]
 
     def verify(self) -> admin_pb2.VerifyStoreResponse:
         async def verify(store: Store) -> admin_pb2.VerifyStoreResponse:

@@ -79,7 +79,7 @@ class AdminService(AdminServiceServicer):
             raise NotFound(f"no entry's key begins with {request.key}.")
         if len(records) > 1:
             raise InvalidRequest(f"{len(records)} keys begin with {request.key}; give more digits.")
-        return pb.GetEntryResponse(entry=entry_of(records[0]))
+        return pb.GetEntryResponse(entry=entry_of(records[0], await self._store.key_parts(records[0].key)))
 
     async def VerifyStore(self, request: pb.VerifyStoreRequest, context: _Context) -> pb.VerifyStoreResponse:
         """Read everything."""

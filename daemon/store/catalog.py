@@ -8,7 +8,7 @@ import bisect
 import dataclasses
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from inductord.daemon.store.records import Record
@@ -71,16 +71,29 @@ class Catalog:
         tail = itertools.islice(self._sorted_keys, start, None)
         return [self._records[key] for key in itertools.takewhile(lambda key: key.startswith(prefix), tail)]
 
+    def fill(self, records: Iterable[Record]) -> None:
+        """Take what an empty catalog begins with, least recently used first."""
+        for record in records:
+            self._take(record)
+        self._sorted_keys = sorted(self._records)
+
     def add(self, record: Record) -> None:
         """A record whose key is new. It counts as the most recently used."""
-        self._records[record.key] = record
+        self._take(record)
         bisect.insort(self._sorted_keys, record.key)
+
+    def _take(self, record: Record) -> None:
+        self._records[record.key] = record
         blob = self._blobs.get(record.sha256)
         if blob is None:
             blob = self._blobs[record.sha256] = _Blob(record.size, {})
             self._bytes += record.size
         blob.keys[record.key] = None
         self._blobs.move_to_end(record.sha256)
+
+    def update(self, record: Record) -> None:
+        """Put ``record`` in the place of that with its key, as recently used as that was."""
+        self._records[record.key] = record
 
     def touch(self, key: str) -> Record | None:
         """Count a use of ``key``. Returns the record as it is then; None when it is gone."""

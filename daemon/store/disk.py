@@ -135,6 +135,10 @@ class Disk:
         self._index.delete(keys)
         self._blobs.quarantine(sha256)
 
+    def key_parts(self, key: str) -> dict[str, str]:
+        """The parts of one key, or none. Raises ``sqlite3.DatabaseError`` when the index is damaged."""
+        return self._index.key_parts(key)
+
     def save_uses(self, records: Iterable[Record]) -> None:
         """Write counts and times of use. Errors as in ``write``."""
         self._index.save_uses(records)

@@ -3,7 +3,7 @@
 SQLite, because what an index needs here is what it is known for: a commit is whole or absent whenever the process is
 killed, a damaged file is noticed, and people can read it with the tools they have. Lookups do not come here: the rows
 are read once, into the catalog. What is in a row besides its columns is an ``Entry`` message, so that a new field needs
-no migration.
+no migration. The parts of keys lie apart: they are most of the bytes, and only ``inductord explain`` asks for them.
 """
 
 import logging
@@ -15,11 +15,12 @@ from google.protobuf.message import DecodeError
 
 from inductord.daemon.store.records import Meta, Record, StoreUnusable
 from inductord.v1.admin_pb2 import Entry
+from inductord.v1.compiler_pb2 import Toolchain
 
 _log = logging.getLogger("inductord.store")
 
-_VERSION = 1
-_SCHEMA = """
+_VERSION = 2
+_ENTRIES = """
 CREATE TABLE entries (
     key TEXT PRIMARY KEY,
     sha256 BLOB NOT NULL,
@@ -30,6 +31,7 @@ CREATE TABLE entries (
     meta BLOB NOT NULL
 ) WITHOUT ROWID
 """
+_PARTS = "CREATE TABLE parts (key TEXT PRIMARY KEY, parts BLOB NOT NULL) WITHOUT ROWID"
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -72,14 +74,12 @@ class Index:
         # A commit outlives a killed process. A power cut may take the last ones, whose blobs are then swept as orphans.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA journal_size_limit = {4 << 20}")
-        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if verdict != "ok":
-            raise IndexDamaged(verdict)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             with connection:
                 connection.execute("BEGIN")
-                connection.execute(_SCHEMA)
+                connection.execute(_ENTRIES)
+                connection.execute(_PARTS)
                 connection.execute(f"PRAGMA user_version = {_VERSION}")
         elif version != _VERSION:
             raise StoreUnusable(
@@ -87,6 +87,10 @@ class Index:
                 f"its index has format {version} and this release reads {_VERSION}. Give this daemon another store "
                 "with --store, or delete that folder: it is a cache.",
             )
+        # Of the table that is about to be read; the other one is looked at when somebody asks for it.
+        verdict = connection.execute("PRAGMA quick_check('entries')").fetchone()[0]
+        if verdict != "ok":
+            raise IndexDamaged(verdict)
 
     @property
     def _open(self) -> sqlite3.Connection:
@@ -94,13 +98,15 @@ class Index:
         return self._connection
 
     def load(self) -> tuple[list[Record], list[str]]:
-        """All records, least recently used first, and the keys of rows that cannot be read."""
+        """All records without the parts of their keys, least recently used first, and the keys of rows that cannot be
+        read."""
         records: list[Record] = []
         unreadable: list[str] = []
+        toolchains: dict[bytes, Toolchain] = {}
         rows = self._open.execute("SELECT key, sha256, size, created, used, uses, meta FROM entries ORDER BY used, key")
         for key, sha256, size, created, used, uses, meta in rows:
             try:
-                records.append(Record(key, size, sha256, created, used, uses, _decode(meta)))
+                records.append(Record(key, size, sha256, created, used, uses, _decode(meta, toolchains)))
             except DecodeError:
                 unreadable.append(key)
         return records, unreadable
@@ -109,11 +115,23 @@ class Index:
         """Add or replace one row, committed on return."""
         with self._open as connection:
             connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", _row(record))
+            parts = Entry(key_parts=record.meta.key_parts).SerializeToString()
+            connection.execute("INSERT OR REPLACE INTO parts VALUES (?, ?)", (record.key, parts))
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete rows in one transaction; missing ones are fine."""
         with self._open as connection:
-            connection.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in keys])
+            rows = [(key,) for key in keys]
+            connection.executemany("DELETE FROM entries WHERE key = ?", rows)
+            connection.executemany("DELETE FROM parts WHERE key = ?", rows)
+
+    def key_parts(self, key: str) -> dict[str, str]:
+        """The parts of one key; none when the row is not there or cannot be read."""
+        row = self._open.execute("SELECT parts FROM parts WHERE key = ?", (key,)).fetchone()
+        try:
+            return dict(Entry.FromString(row[0]).key_parts) if row else {}
+        except DecodeError:
+            return {}
 
     def save_uses(self, records: Iterable[Record]) -> None:
         """Write counts and times of use of rows that still exist, in one transaction."""
@@ -144,20 +162,21 @@ def _row(record: Record) -> Sequence[str | bytes | int | float]:
         kind=meta.kind,
         compile_seconds=meta.compile_seconds,
         toolchain=meta.toolchain,
-        key_parts=meta.key_parts,
         nodes=meta.nodes,
         job=meta.job,
     ).SerializeToString()
     return (record.key, record.sha256, record.size, record.created, record.used, record.uses, encoded)
 
 
-def _decode(encoded: bytes) -> Meta:
+def _decode(encoded: bytes, toolchains: dict[bytes, Toolchain]) -> Meta:
     entry = Entry.FromString(encoded)
+    # Thousands of entries have one of a few.
+    toolchain = toolchains.setdefault(entry.toolchain.SerializeToString(), entry.toolchain)
     return Meta(
         kind=entry.kind,
         compile_seconds=entry.compile_seconds,
-        toolchain=entry.toolchain,
-        key_parts=dict(entry.key_parts),
+        toolchain=toolchain,
+        key_parts={},
         nodes=entry.nodes,
         job=entry.job,
     )

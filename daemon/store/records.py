@@ -17,7 +17,11 @@ from inductord.v1.compiler_pb2 import GraphKind, Toolchain
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Meta:
-    """What is known of an artifact besides its bytes. ``key_parts``: digests of the parts of the key, by name."""
+    """What is known of an artifact besides its bytes.
+
+    ``key_parts``: digests of the parts of the key, by name. They are given when an artifact is published and asked for
+    with ``Store.key_parts``; in a record they are left out.
+    """
 
     kind: GraphKind
     compile_seconds: float

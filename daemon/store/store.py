@@ -8,11 +8,12 @@ disk takes writes again.
 """
 
 import asyncio
+import dataclasses
 import hashlib
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -134,6 +135,19 @@ class Store:
         """
         return list(islice(self._catalog.newest_first(after), limit))
 
+    async def key_parts(self, key: str) -> Mapping[str, str]:
+        """Digests of the parts of a stored key, by name; none when the key is not there."""
+        record = self._catalog.get(key)
+        if record is None:
+            return {}
+        if record.meta.key_parts:  # not written yet
+            return record.meta.key_parts
+        try:
+            return await self._loop.run_in_executor(self._writer, self._disk.key_parts, key)
+        except sqlite3.DatabaseError as error:
+            _log.error("store %s: the parts of %s cannot be read: %s", self._path, key, error)
+            return {}
+
     def status(self) -> StoreStatus:
         """A snapshot; cheap."""
         return StoreStatus(
@@ -249,6 +263,8 @@ class Store:
             if not shared:
                 await self._evict(self._max_bytes - record.size, EvictReason.SIZE)
             homed = await self._write(record, data, shared=shared)
+            if homed:
+                record = _slim(record)
             self._catalog.add(record)
             if not homed and not shared:
                 self._homeless.add(sha256)
@@ -267,8 +283,11 @@ class Store:
             for key in self._catalog.keys_of(sha256):
                 record = self._catalog.get(key)
                 # As if shared: should the row not be taken, the blob may stay for the next time.
-                if record is not None and not await self._write(record, data, shared=True):
+                if record is None:
+                    continue
+                if not await self._write(record, data, shared=True):
                     return
+                self._catalog.update(_slim(record))
             self._homeless.discard(sha256)
         if self._note:
             _log.info("store %s: the disk takes writes again", self._path)
@@ -336,8 +355,7 @@ class Store:
     # Life
 
     async def _adopt(self, recovered: Recovered) -> None:
-        for record in recovered.records:
-            self._catalog.add(record)
+        self._catalog.fill(recovered.records)
         self._quarantined = recovered.damaged
         for _ in range(recovered.damaged):
             self._events.quarantined()
@@ -391,3 +409,8 @@ class Store:
             self._events.write_failed()
             return False
         return True
+
+
+def _slim(record: Record) -> Record:
+    """As it is kept in memory once the disk has the rest."""
+    return dataclasses.replace(record, meta=dataclasses.replace(record.meta, key_parts={}))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.needs import needs
 from support.stores import META, Recorder, artifact, blob_names, blob_path, key_of, open_store
 
 from inductord.daemon.store import Store
@@ -50,8 +51,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         text=True,
         check=False,
     )
-    if mount.returncode:
-        pytest.skip(f"a small file system cannot be mounted here: {mount.stderr.strip()}")
+    needs(mount.returncode == 0, f"the right to mount a small file system: {mount.stderr.strip()}")
     yield disk
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
@@ -79,6 +79,7 @@ async def test_publish_while_the_disk_refuses_and_after(tmp_path: Path, refusal:
         record = await store.publish(key, artifact(number, SIZE), META)
         assert store.find(key) == record
         assert await served(store, key) == artifact(number, SIZE)
+        assert await store.key_parts(key) == META.key_parts
     assert events.counts["write_failed"] == 2
     assert str(path) in store.status().note
     assert "File too large" in store.status().note
@@ -94,6 +95,7 @@ async def test_publish_while_the_disk_refuses_and_after(tmp_path: Path, refusal:
     store = await open_store(path, max_bytes=100 * SIZE)
     for number, key in enumerate((A, B, C, D)):
         assert await served(store, key) == artifact(number, SIZE), "what was only in memory is on disk now"
+        assert await store.key_parts(key) == META.key_parts
     await store.close()
 
 

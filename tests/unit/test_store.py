@@ -1,6 +1,7 @@
 """The store on real files, with nothing going wrong."""
 
 import asyncio
+import dataclasses
 import os
 import shutil
 import sqlite3
@@ -30,7 +31,9 @@ async def test_what_is_published_is_found_and_read(path: Path) -> None:
     assert store.find(A) is None
     assert await store.read(A) is None
     record = await store.publish(A, b"artifact", META)
-    assert (record.key, record.size, record.uses, record.meta) == (A, 8, 0, META)
+    assert (record.key, record.size, record.uses) == (A, 8, 0)
+    assert record.meta == dataclasses.replace(META, key_parts={})
+    assert await store.key_parts(A) == META.key_parts
     assert store.find(A) == record
     read = await store.read(A)
     assert read is not None
@@ -54,6 +57,8 @@ async def test_it_outlives_its_process_with_counts_of_use(path: Path) -> None:
     assert store.find(A) == before
     assert before is not None
     assert before.uses == 3
+    assert await store.key_parts(A) == META.key_parts
+    assert await store.key_parts(B) == {}
     read = await store.read(A)
     assert read is not None
     assert read[1] == b"artifact"
@@ -304,12 +309,13 @@ async def test_a_file_in_place_of_the_folder(path: Path) -> None:
 async def test_an_index_of_another_release(path: Path) -> None:
     await (await open_store(path)).close()
     with sqlite3.connect(path / "index.sqlite") as connection:
+        (own,) = connection.execute("PRAGMA user_version").fetchone()
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(StoreUnusable, match="format 99"):
         await open_store(path)
     with sqlite3.connect(path / "index.sqlite") as connection:
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute(f"PRAGMA user_version = {own}")
     connection.close()
     await (await open_store(path)).close()
 
