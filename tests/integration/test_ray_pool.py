@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from support.needs import needs_module
 from support.pools import Recorder, alive, children, compile_, describe, job, script, until
 from workers import scripted
 
@@ -20,7 +21,6 @@ from inductord.worker.failures import WorkerFailure
 from inductord.worker.pool import Compiled, Failed, PoolUnavailable
 from inductord.worker.ray_pool import RayPool, RayPoolConfig
 
-pytest.importorskip("ray", reason="Ray is an extra and is not installed")
 pytestmark = pytest.mark.integration
 TESTS = Path(__file__).parent.parent
 
@@ -42,6 +42,7 @@ async def ray_pool(scratch: Path, recorder: Recorder | None = None, **settings: 
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_module("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 

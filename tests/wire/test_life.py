@@ -12,6 +12,7 @@ import grpc.aio
 import psutil
 import pytest
 from support.daemon import DaemonProcess, running_daemon, wait_until
+from support.needs import needs, needs_module
 from support.pools import alive, until
 from support.rank import key_of, rank
 
@@ -36,8 +37,8 @@ def test_it_is_small_and_has_no_torch(daemon: DaemonProcess) -> None:
 
 
 def test_health_comes_before_any_worker(start_daemon: Callable[..., DaemonProcess], tmp_path: Path) -> None:
-    needs = tmp_path / "absent"
-    daemon = start_daemon(environment={"SCRIPTED_START_NEEDS": str(needs)})
+    absent = tmp_path / "absent"
+    daemon = start_daemon(environment={"SCRIPTED_START_NEEDS": str(absent)})
     assert daemon.status().pool.idle == 0
 
 
@@ -213,8 +214,8 @@ def test_it_starts_without_a_home(start_daemon: Callable[..., DaemonProcess]) ->
 def test_a_folder_without_execution_is_named(tmp_path: Path) -> None:
     mounted = tmp_path / "noexec"
     mounted.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", mounted], capture_output=True).returncode:
-        pytest.skip("this user cannot mount a file system")
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", mounted], capture_output=True, text=True)
+    needs(mount.returncode == 0, f"the right to mount a file system: {mount.stderr.strip()}")
     daemon = DaemonProcess(tmp_path, {"scratch": mounted / "scratch"})
     try:
         assert daemon.spawn().wait() == 1
@@ -235,7 +236,7 @@ def test_a_folder_without_execution_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 def test_without_ray_the_local_pool_serves_and_says_so(start_daemon: Callable[..., DaemonProcess]) -> None:
-    pytest.importorskip("ray")
+    needs_module("ray")
     daemon = start_daemon(pool="ray://127.0.0.1:1")
 
     async def compile_one() -> bytes:

@@ -1,13 +1,13 @@
 """What Prometheus sees of a real daemon."""
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.daemon import DaemonProcess
+from support.needs import needs_program
 from support.rank import key_of, rank
 from support.scrape import page, samples, value
 
@@ -87,8 +87,6 @@ def test_metrics_can_be_off(start_daemon: Callable[..., DaemonProcess]) -> None:
 
 
 def test_promtool_finds_nothing_to_say(daemon: DaemonProcess, tmp_path: Path) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
-    checked = subprocess.run([promtool, "check", "metrics"], input=page(daemon), text=True, capture_output=True)
+    needs_program("promtool", "prometheus")
+    checked = subprocess.run(["promtool", "check", "metrics"], input=page(daemon), text=True, capture_output=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
