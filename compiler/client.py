@@ -190,6 +190,7 @@ class Client:
         with _Stream(
             CompilerServiceStub(self._channel), _SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline
         ) as stream:
+            request.reads_files = True
             stream.send(pb.CompileRequest(open=request))
             while True:
                 response = stream.receive()
@@ -199,9 +200,11 @@ class Client:
                 elif kind == "progress":
                     progress(response.progress)
                 elif kind == "artifact":
-                    received = _receive_artifact(stream, response.artifact)
-                    stream.answered()
-                    return received
+                    received = _read_file(response.artifact) or _receive_artifact(stream, response.artifact)
+                    if received is not None:
+                        stream.answered()
+                        return received
+                    stream.send(pb.CompileRequest(send_artifact=pb.SendArtifact()))
                 elif kind == "failure":
                     stream.answered()
                     raise CompileFailed(response.failure)
@@ -256,7 +259,27 @@ def _knock(address: str) -> None:
         ) from error
 
 
-def _receive_artifact(stream: "_Stream", header: pb.Artifact) -> Received:
+def _read_file(header: pb.Artifact) -> Received | None:
+    """The artifact from the file that the daemon offers; None when it offers none or the file is no use here, as in a
+    container that does not see the daemon's store."""
+    if not header.path:
+        return None
+    try:
+        # Were it no plain file, opening it must not wait.
+        with open(os.open(header.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            artifact = file.read(header.blob.size + 1)
+    except OSError as error:
+        log.debug("inductord: the offered file is no use here: %s", error)
+        return None
+    if artifact is None or hashlib.sha256(artifact).digest() != header.blob.sha256:
+        return None
+    return Received(artifact, header.served, header.compile_seconds)
+
+
+def _receive_artifact(stream: "_Stream", header: pb.Artifact) -> Received | None:
+    """The artifact from its chunks; None when it was offered as a file and has none."""
+    if header.path:
+        return None
     parts: list[bytes] = []
     size = 0
     while size < header.blob.size:

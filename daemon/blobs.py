@@ -4,6 +4,7 @@ Pure but for the hashing of large blobs, which goes to a thread. The bytes are o
 """
 
 import asyncio
+import dataclasses
 import hashlib
 
 from inductord.daemon.errors import InvalidRequest, OverLimit
@@ -23,6 +24,15 @@ async def sha256(data: bytes) -> bytes:
     if len(data) < _HASH_IN_THREAD_BYTES:
         return hashlib.sha256(data).digest()
     return await asyncio.to_thread(lambda: hashlib.sha256(data).digest())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lent:
+    """An artifact that a client may read by itself, as a file at ``path``."""
+
+    header: BlobHeader
+    compile_seconds: float
+    path: str
 
 
 class Outgoing:

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator
 from typing import assert_never
 
-from inductord.daemon.blobs import Outgoing
+from inductord.daemon.blobs import Lent, Outgoing
 from inductord.daemon.graphs import GraphBuffer
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.orders import Order
@@ -37,6 +37,7 @@ from inductord.v1.compiler_pb2 import (
     FAILURE_KIND_TOO_LARGE,
     FAILURE_KIND_UNLOADABLE,
     KEY_STATE_STORED,
+    BlobHeader,
     CompileFailure,
     KeyState,
 )
@@ -103,6 +104,14 @@ class Dispatcher:
         """Keeps a stored artifact from being evicted while it is sent."""
         with self._store.pin(key):
             yield
+
+    def lend(self, key: str) -> Lent | None:
+        """The stored artifact as a file; None when it is in memory only."""
+        entry = self._store.lend(key)
+        if entry is None:
+            return None
+        record, path = entry
+        return Lent(BlobHeader(size=record.size, sha256=record.sha256), record.meta.compile_seconds, str(path))
 
     async def load(self, key: str) -> Outgoing | None:
         """The stored artifact; None when it is gone or was corrupt. Concurrent loads share one read and its chunks."""

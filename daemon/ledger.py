@@ -41,8 +41,8 @@ class Ledger:
         """An artifact is there for a request that waited ``waited`` seconds for it; it is about to be sent."""
         self._metrics.wait.labels(_ROLES[served]).observe(waited)
 
-    def served(self, served: Served, size: int, compile_seconds: float, waited: float) -> None:
-        """An artifact of ``size`` bytes was sent whole."""
+    def served(self, served: Served, size: int, compile_seconds: float) -> None:
+        """An artifact of ``size`` bytes that took ``compile_seconds`` to compile reached a client whole."""
         match served:
             case Served.SERVED_HIT:
                 self._totals.hits += 1
@@ -53,9 +53,8 @@ class Ledger:
         self._metrics.requests.labels(_RESULTS[served]).inc()
         self._metrics.artifact_bytes.labels("out").inc(size)
         if served != SERVED_LED:
-            saved = max(compile_seconds - waited, 0.0)
-            self._totals.saved_seconds += saved
-            self._metrics.saved.inc(saved)
+            self._totals.saved_seconds += compile_seconds
+            self._metrics.saved.inc(compile_seconds)
 
     def uploaded(self, size: int) -> None:
         """A graph came whole."""

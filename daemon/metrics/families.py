@@ -106,7 +106,7 @@ class Metrics:
         )
         self.saved = Counter(
             "inductord_compile_seconds_saved",
-            "Compile time of artifacts that a request got without a compile of its own, less its wait.",
+            "Compile time of artifacts that requests got without a compile of their own.",
             registry=registry,
         )
         self.artifact_bytes = Counter(

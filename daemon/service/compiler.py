@@ -108,12 +108,18 @@ class CompilerService(CompilerServiceServicer):
             message = await stream.opening()
             order = parse_order(message)
             self._jobs.asked(message.requester, order.key)
+            reads_files = message.reads_files
             for _ in range(_LOOKS):
                 if not self._dispatcher.stored(order.key):
                     with self._dispatcher.wait(order) as waiter:
-                        await self._attend(waiter, stream, begun)
+                        await self._attend(waiter, stream, begun, reads_files=reads_files)
                     return
                 with self._dispatcher.pinned(order.key):
+                    if reads_files:
+                        if await self._lend(stream, order.key, pb.SERVED_HIT, begun):
+                            return
+                        # Not again: what it cannot read now it cannot read later.
+                        reads_files = False
                     if artifact := await self._dispatcher.load(order.key):
                         await self._deliver(stream, Delivery(pb.SERVED_HIT, artifact), begun)
                         return
@@ -137,7 +143,7 @@ class CompilerService(CompilerServiceServicer):
             self._ledger.ended(Result.ERROR)
             raise
 
-    async def _attend(self, waiter: Waiter, stream: CompileStream, begun: float) -> None:
+    async def _attend(self, waiter: Waiter, stream: CompileStream, begun: float, *, reads_files: bool) -> None:
         """Tell a waiting client what happens, until it is answered."""
         upload: asyncio.Task[None] | None = None
         try:
@@ -162,7 +168,10 @@ class CompilerService(CompilerServiceServicer):
                     case Broken(error):
                         raise error
                     case Delivery() as delivery:
-                        await self._deliver(stream, delivery, begun)
+                        key = waiter.order.key
+                        with self._dispatcher.pinned(key):
+                            if not (reads_files and await self._lend(stream, key, delivery.served, begun)):
+                                await self._deliver(stream, delivery, begun)
                         return
         finally:
             if upload is not None:
@@ -188,12 +197,22 @@ class CompilerService(CompilerServiceServicer):
         except TimeoutError:
             raise GaveUp(f"the graph took longer than {self._limits.upload_seconds:g} s to arrive.") from None
 
+    async def _lend(self, stream: CompileStream, key: str, served: pb.Served, begun: float) -> bool:
+        """Let the client read the stored file. False when there is none, or it cannot."""
+        waited = time.monotonic() - begun
+        lent = self._dispatcher.lend(key)
+        if lent is None or not await stream.lend(lent, served):
+            return False
+        self._ledger.ready(served, waited)
+        self._ledger.served(served, lent.header.size, lent.compile_seconds)
+        return True
+
     async def _deliver(self, stream: CompileStream, delivery: Delivery, begun: float) -> None:
         waited = time.monotonic() - begun
         artifact = delivery.artifact
         self._ledger.ready(delivery.served, waited)
         await stream.artifact(artifact, delivery.served)
-        self._ledger.served(delivery.served, artifact.header.size, artifact.compile_seconds, waited)
+        self._ledger.served(delivery.served, artifact.header.size, artifact.compile_seconds)
 
 
 def _tell_broken(waiter: Waiter, upload: asyncio.Task[None]) -> None:

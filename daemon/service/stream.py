@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from inductord.daemon.blobs import Incoming, Outgoing
+from inductord.daemon.blobs import Incoming, Lent, Outgoing
 from inductord.daemon.errors import GaveUp, InvalidRequest
 from inductord.v1.compiler_pb2 import (
     Artifact,
@@ -97,6 +97,24 @@ class CompileStream:
         """The last message: there is no artifact."""
         await self._write(CompileResponse(failure=failure))
 
+    async def lend(self, artifact: Lent, served: Served) -> bool:
+        """Offer the artifact as a file. True when the client has it, and the stream is over.
+
+        Raises:
+            InvalidRequest: the client says something else than it may.
+            GaveUp: it says nothing in time.
+        """
+        offer = Artifact(
+            blob=artifact.header, served=served, compile_seconds=artifact.compile_seconds, path=artifact.path
+        )
+        await self._write(CompileResponse(artifact=offer))
+        message = await self._read_or_end()
+        if message is None:
+            return True
+        if message.WhichOneof("message") != "send_artifact":
+            raise InvalidRequest("`send_artifact` or the end has to follow an offered file.")
+        return False
+
     async def artifact(self, artifact: Outgoing, served: Served) -> None:
         """The last messages: the artifact."""
         header = Artifact(blob=artifact.header, served=served, compile_seconds=artifact.compile_seconds)
@@ -105,11 +123,17 @@ class CompileStream:
             await self._write(artifact.chunk(index))
 
     async def _read(self) -> CompileRequest:
+        message = await self._read_or_end()
+        if message is None:
+            raise InvalidRequest("the client ended its side of the stream before it said all it had to.")
+        return message
+
+    async def _read_or_end(self) -> CompileRequest | None:
         try:
             async with asyncio.timeout(self._stall_seconds):
                 return await anext(self._requests)
         except StopAsyncIteration:
-            raise InvalidRequest("the client ended its side of the stream before it said all it had to.") from None
+            return None
         except TimeoutError:
             raise GaveUp(f"nothing came from the client for {self._stall_seconds:g} s.") from None
 

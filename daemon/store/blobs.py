@@ -66,7 +66,7 @@ class BlobFiles:
             OSError: it cannot be read.
         """
         try:
-            with self._path(sha256).open("rb", buffering=0) as file:
+            with self.path(sha256).open("rb", buffering=0) as file:
                 found = os.fstat(file.fileno()).st_size
                 if found != size:
                     raise BlobDamaged(f"{found} bytes instead of {size}")
@@ -84,7 +84,7 @@ class BlobFiles:
             OSError: the disk does not take it. Nothing is left behind.
         """
         temporary = self._temporary / f"{sha256.hex()}-{time.monotonic_ns():x}"
-        path = self._path(sha256)
+        path = self.path(sha256)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as file:
@@ -99,12 +99,12 @@ class BlobFiles:
 
     def remove(self, sha256: bytes) -> None:
         """Remove a blob; a missing one is fine."""
-        self._path(sha256).unlink(missing_ok=True)
+        self.path(sha256).unlink(missing_ok=True)
 
     def quarantine(self, sha256: bytes) -> None:
         """Move a damaged blob where it is served no more but can be looked at; a missing one is fine."""
         try:
-            self._set_aside(self._path(sha256))
+            self._set_aside(self.path(sha256))
         except FileNotFoundError:
             return
 
@@ -112,7 +112,8 @@ class BlobFiles:
         """The same for a file that is no blob, such as a damaged index."""
         self._set_aside(path)
 
-    def _path(self, sha256: bytes) -> Path:
+    def path(self, sha256: bytes) -> Path:
+        """The file of a blob, be it there or not."""
         name = sha256.hex()
         return self._blobs / name[:2] / name
 

@@ -100,6 +100,10 @@ class Disk:
                 self._blobs.remove(sha256)
         return Recovered(sound, damaged)
 
+    def path(self, sha256: bytes) -> Path:
+        """The file of a blob."""
+        return self._blobs.path(sha256)
+
     def read(self, sha256: bytes, size: int) -> bytes:
         """A blob, verified; from any thread.
 

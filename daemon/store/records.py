@@ -52,10 +52,11 @@ class EvictReason(enum.StrEnum):
 
 
 class ReadTier(enum.StrEnum):
-    """Where a read was served from. Also a metric label."""
+    """Where a read was served from. ``LENT``: the client was told the file. Also a metric label."""
 
     MEMORY = "memory"
     DISK = "disk"
+    LENT = "lent"
 
 
 class StoreEvents(Protocol):

@@ -168,6 +168,17 @@ class Store:
         record = self._catalog.get(key)
         return self._catalog.pinned(record.sha256) if record else nullcontext()
 
+    def lend(self, key: str) -> tuple[Record, Path] | None:
+        """The artifact of ``key`` as a file, which whoever reads it has to verify. No I/O; counts as a use. Pin it meanwhile.
+
+        None: there is no such entry, or the disk does not have it.
+        """
+        record = self._catalog.get(key)
+        if record is None or record.sha256 in self._homeless:
+            return None
+        self._events.read(ReadTier.LENT)
+        return self._used(key) or record, self._disk.path(record.sha256)
+
     async def read(self, key: str) -> tuple[Record, bytes] | None:
         """The artifact of ``key``, verified if it comes from the disk. Counts as a use.
 

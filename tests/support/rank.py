@@ -49,6 +49,7 @@ class RankStream:
             **fields,
         )
         self.answer = Answer()
+        self.offer = pb.Artifact()
 
     async def open(self) -> None:
         """Send the first message."""
@@ -70,6 +71,7 @@ class RankStream:
             case "progress":
                 self.answer.states.append(message.progress.state)
             case "artifact":
+                self.offer = message.artifact
                 self.answer.served = message.artifact.served
                 self.answer.digest = message.artifact.blob.sha256
             case "chunk":
@@ -98,6 +100,10 @@ class RankStream:
         await self.header(graph)
         for start in range(0, len(graph), CHUNK):
             await self.say(chunk=graph[start : start + CHUNK])
+
+    async def done(self) -> None:
+        """End this side of the stream."""
+        await asyncio.wait_for(self._call.done_writing(), DEADLINE_S)
 
     async def finish(self, graph: bytes | None = None) -> Answer:
         """Go on to the end, giving the graph when asked."""

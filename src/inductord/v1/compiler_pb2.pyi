@@ -126,19 +126,21 @@ class Toolchain(_message.Message):
     def __init__(self, torch: _Optional[str] = ..., python: _Optional[str] = ..., cpu: _Optional[str] = ..., cxx: _Optional[str] = ..., triton: _Optional[str] = ..., accelerator: _Optional[str] = ...) -> None: ...
 
 class CompileRequest(_message.Message):
-    __slots__ = ("open", "graph", "chunk", "refused")
+    __slots__ = ("open", "graph", "chunk", "refused", "send_artifact")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     GRAPH_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    SEND_ARTIFACT_FIELD_NUMBER: _ClassVar[int]
     open: OpenCompile
     graph: BlobHeader
     chunk: bytes
     refused: GraphRefused
-    def __init__(self, open: _Optional[_Union[OpenCompile, _Mapping]] = ..., graph: _Optional[_Union[BlobHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ..., refused: _Optional[_Union[GraphRefused, _Mapping]] = ...) -> None: ...
+    send_artifact: SendArtifact
+    def __init__(self, open: _Optional[_Union[OpenCompile, _Mapping]] = ..., graph: _Optional[_Union[BlobHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ..., refused: _Optional[_Union[GraphRefused, _Mapping]] = ..., send_artifact: _Optional[_Union[SendArtifact, _Mapping]] = ...) -> None: ...
 
 class OpenCompile(_message.Message):
-    __slots__ = ("client", "key", "toolchain", "kind", "requester", "nodes", "key_parts")
+    __slots__ = ("client", "key", "toolchain", "kind", "requester", "nodes", "key_parts", "reads_files")
     class KeyPartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -153,6 +155,7 @@ class OpenCompile(_message.Message):
     REQUESTER_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     KEY_PARTS_FIELD_NUMBER: _ClassVar[int]
+    READS_FILES_FIELD_NUMBER: _ClassVar[int]
     client: Version
     key: str
     toolchain: Toolchain
@@ -160,7 +163,8 @@ class OpenCompile(_message.Message):
     requester: Requester
     nodes: int
     key_parts: _containers.ScalarMap[str, str]
-    def __init__(self, client: _Optional[_Union[Version, _Mapping]] = ..., key: _Optional[str] = ..., toolchain: _Optional[_Union[Toolchain, _Mapping]] = ..., kind: _Optional[_Union[GraphKind, str]] = ..., requester: _Optional[_Union[Requester, _Mapping]] = ..., nodes: _Optional[int] = ..., key_parts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    reads_files: bool
+    def __init__(self, client: _Optional[_Union[Version, _Mapping]] = ..., key: _Optional[str] = ..., toolchain: _Optional[_Union[Toolchain, _Mapping]] = ..., kind: _Optional[_Union[GraphKind, str]] = ..., requester: _Optional[_Union[Requester, _Mapping]] = ..., nodes: _Optional[int] = ..., key_parts: _Optional[_Mapping[str, str]] = ..., reads_files: bool = ...) -> None: ...
 
 class Requester(_message.Message):
     __slots__ = ("job", "rank", "world_size", "pid")
@@ -187,6 +191,10 @@ class GraphRefused(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     message: str
     def __init__(self, message: _Optional[str] = ...) -> None: ...
+
+class SendArtifact(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class CompileResponse(_message.Message):
     __slots__ = ("send_graph", "progress", "artifact", "chunk", "failure")
@@ -217,14 +225,16 @@ class Progress(_message.Message):
     def __init__(self, state: _Optional[_Union[CompileState, str]] = ..., elapsed_seconds: _Optional[float] = ..., ahead: _Optional[int] = ...) -> None: ...
 
 class Artifact(_message.Message):
-    __slots__ = ("blob", "served", "compile_seconds")
+    __slots__ = ("blob", "served", "compile_seconds", "path")
     BLOB_FIELD_NUMBER: _ClassVar[int]
     SERVED_FIELD_NUMBER: _ClassVar[int]
     COMPILE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     blob: BlobHeader
     served: Served
     compile_seconds: float
-    def __init__(self, blob: _Optional[_Union[BlobHeader, _Mapping]] = ..., served: _Optional[_Union[Served, str]] = ..., compile_seconds: _Optional[float] = ...) -> None: ...
+    path: str
+    def __init__(self, blob: _Optional[_Union[BlobHeader, _Mapping]] = ..., served: _Optional[_Union[Served, str]] = ..., compile_seconds: _Optional[float] = ..., path: _Optional[str] = ...) -> None: ...
 
 class CompileFailure(_message.Message):
     __slots__ = ("kind", "message", "traceback", "remembered")
