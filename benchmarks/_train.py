@@ -6,10 +6,12 @@ Leaves losses, seconds and the number of graphs that were compiled or loaded in 
 """
 
 import argparse
+import gc
 import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -20,7 +22,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 _VOCABULARY = 512
 _HEAD_WIDTH = 32
-_GLOO_TIME_S = 0.5
 
 
 class Layer(nn.Module):
@@ -80,23 +81,11 @@ class Decoder(nn.Module):
         return functional.cross_entropy(guesses.flatten(0, 1), tokens[:, 1:].flatten())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--length", type=int, default=128)
-    parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
+def train(args: argparse.Namespace, rank: int) -> dict[str, Any]:
+    """Train and return what is reported."""
     on_gpu = args.device == "cuda"
-    dist.init_process_group("nccl" if on_gpu else "gloo")
-    rank = dist.get_rank()
     local_rank = int(os.environ["LOCAL_RANK"])
     device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
-    if on_gpu:
-        torch.cuda.set_device(device)
     torch.manual_seed(0)
     decoder = Decoder(args.layers, args.width, args.length).to(device)
     model = torch.compile(DistributedDataParallel(decoder, device_ids=[local_rank] if on_gpu else None))
@@ -109,25 +98,41 @@ def main() -> None:
         began = time.perf_counter()
         loss = model(tokens)
         loss.backward()
-        losses.append(loss.item())  # waits for the device
         if step == 0:
             if on_gpu:
                 torch.cuda.synchronize()
             first_backward = time.perf_counter() - began
+        losses.append(loss.item())
         optimizer.step()
         optimizer.zero_grad()
     seen = counters["inductor"]
-    result = {
+    return {
         "losses": [loss.hex() for loss in losses],
         "first_backward_s": first_backward,
         "not_in_inductors_cache": seen["fxgraph_cache_miss"] + seen["fxgraph_cache_bypass"],
     }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    if args.device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if args.device == "cuda" else "gloo")
+    rank = dist.get_rank()
+    result = train(args, rank)
+    # A DDP model that outlives the process group ends it while it holds the interpreter lock, for which Gloo's threads may
+    # wait at that moment: a deadlock of PyTorch's (pytorch/pytorch#56297). So the model goes first.
+    gc.collect()
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / f"rank-{rank}.json").write_text(json.dumps(result))
-    # PyTorch frees a DDP model's process group while it holds the interpreter, and waits for Gloo's threads there. One that has
-    # not yet let go of the last step's Python objects then waits for the interpreter: both for ever. So they get time.
-    dist.barrier()
-    time.sleep(_GLOO_TIME_S)
     dist.destroy_process_group()
 
 

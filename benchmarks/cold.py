@@ -4,7 +4,7 @@
 
     cold       all caches empty
     warm       the same job again: Inductor's caches of the first time, and the daemon's store
-    new node   the same job again with empty Inductor caches: only the daemon's store is warm
+    store only the same job again with empty Inductor caches, as in a new container: only the daemon's store is warm
 
 Seconds are the slowest rank's, from the first call of the compiled model to the end of its first backward. CPU seconds are
 those of all processes of the job, of the daemon and of its workers. Compiles are graphs that were really compiled, by a
@@ -106,7 +106,7 @@ def main() -> None:
             "inductord": {
                 "cold": bench.shared(shared_caches),
                 "warm": bench.shared(shared_caches),
-                "new_node": bench.shared(bench.new_caches()),
+                "store_only": bench.shared(bench.new_caches()),
             },
         }
     cold, shared = starts["inductor"]["cold"], starts["inductord"]
@@ -118,8 +118,8 @@ def main() -> None:
         for name, base, start in (
             ("cold", cold, shared["cold"]),
             ("warm", starts["inductor"]["warm"], shared["warm"]),
-            # Without the store, a new node is a cold start.
-            ("new_node", cold, shared["new_node"]),
+            # Without the store this is a cold start.
+            ("store_only", cold, shared["store_only"]),
         )
     }
     result = {

@@ -7,6 +7,7 @@ writes its losses and the time of its first step to ``--out``.
 """
 
 import argparse
+import gc
 import json
 import sysconfig
 import time
@@ -28,19 +29,8 @@ def text(limit: int = 4_000_000) -> torch.Tensor:
     return torch.frombuffer(content[:limit], dtype=torch.uint8)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--width", type=int, default=128)
-    parser.add_argument("--length", type=int, default=128)
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
+def train(args: argparse.Namespace, rank: int) -> dict[str, object]:
+    """Train and return the losses, exact, and the seconds to the end of the first backward."""
     torch.manual_seed(args.seed)
     config = LlamaConfig(
         vocab_size=256,
@@ -71,9 +61,27 @@ def main() -> None:
         losses.append(loss.item())
         if rank == 0:
             print(f"step {step:3d}  loss {losses[-1]:.4f}", flush=True)
+    return {"losses": [loss.hex() for loss in losses], "first_step_s": first_step}
 
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    result = train(args, rank)
+    # A DDP model that outlives the process group ends it while it holds the interpreter lock, for which Gloo's threads may
+    # wait at that moment: a deadlock of PyTorch's (pytorch/pytorch#56297). So the model goes first.
+    gc.collect()
     args.out.mkdir(parents=True, exist_ok=True)
-    result = {"losses": [loss.hex() for loss in losses], "first_step_s": first_step}
     (args.out / f"rank-{rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
 
