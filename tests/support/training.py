@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 JOBS = Path(__file__).parent.parent / "jobs"
-TIMEOUT_S = 600.0
+TIMEOUT_S = 1500.0
 """A compile of seconds takes minutes on a machine that does many at once."""
 
 # What a shell or another job may have set, and what a test sets itself.

@@ -1,0 +1,109 @@
+"""Both doors of a rank: ``backend="inductord"`` and the environment. Each gives what plain Inductor gives, or says why not."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from support.daemon import DaemonProcess
+from support.training import JOBS, Ended, Plain, python, train
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
+
+GRAPHS = 3
+"""Of the small network: forward, backward, inference."""
+NO_GRAPH_CACHE = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+
+
+def served(ended: Ended) -> tuple[int, int, dict[str, int]]:
+    return ended.count("requests"), ended.count("hits") + ended.count("joined") + ended.count("led"), ended.fallbacks
+
+
+def test_the_backend_takes_what_inductor_takes(real_daemon: DaemonProcess, plain: Plain, tmp_path: Path) -> None:
+    """Each of mode and options changes what is compiled, so each is a compile of its own, also for the daemon."""
+    before = real_daemon.status().totals.compiles
+    variants = [["--mode", "reduce-overhead"], ["--options", '{"epilogue_fusion": false, "cpp.simdlen": 256}']]
+    keys: set[str] = set()
+    for variant in variants:
+        common = ["--width", "20", *variant]
+        # Without INDUCTORD=1: the script itself asks.
+        ended = train(
+            tmp_path / "rank",
+            python("mlp.py", *common, "--backend", "inductord"),
+            real_daemon.address,
+            INDUCTORD=None,
+            **NO_GRAPH_CACHE,
+        )
+        assert ended.result == plain(python("mlp.py", *common))
+        assert served(ended) == (GRAPHS, GRAPHS, {}), ended.err
+        keys |= ended.keys
+    assert len(keys) == len(variants) * GRAPHS
+    assert real_daemon.status().totals.compiles - before == len(keys)
+
+
+def test_dynamic_shapes(real_daemon: DaemonProcess, plain: Plain, tmp_path: Path) -> None:
+    common = ["--width", "21", "--dynamic", "--batches", "4", "6", "9"]
+    ended = train(tmp_path, python("mlp.py", *common, "--backend", "inductord"), real_daemon.address, INDUCTORD=None)
+    assert ended.result == plain(python("mlp.py", *common))
+    # One graph of each kind serves all three batches.
+    assert served(ended) == (GRAPHS, GRAPHS, {}), ended.err
+
+
+def test_a_size_that_breaks_the_assumptions_compiles_anew(
+    real_daemon: DaemonProcess, plain: Plain, tmp_path: Path
+) -> None:
+    """A batch of 1 is specialised by Dynamo; the graph for other batches must not serve it."""
+    command = python("mlp.py", "--width", "22", "--dynamic", "--batches", "4", "1", "6")
+    ended = train(tmp_path, command, real_daemon.address)
+    assert ended.result == plain(command)
+    assert (ended.count("requests"), ended.fallbacks) == (GRAPHS + 2, {}), ended.err
+
+
+def test_mistakes_are_answered_in_inductors_words(tmp_path: Path) -> None:
+    messages = train(tmp_path, python("mistakes.py"), None).result
+    for mistake, words in messages["inductor"].items():
+        assert words.startswith("RuntimeError: "), mistake
+        assert words.split(", ")[0].strip() in messages["inductord"][mistake]
+
+
+def test_an_unmodified_script_by_environment(real_daemon: DaemonProcess, plain: Plain, tmp_path: Path) -> None:
+    command = python("mlp.py", "--width", "23")
+    first, second = (train(tmp_path / name, command, real_daemon.address) for name in ("first", "second"))
+    assert first.result == second.result == plain(command)
+    assert (served(first), first.count("led")) == ((GRAPHS, GRAPHS, {}), GRAPHS), first.err
+    assert (served(second), second.count("hits")) == ((GRAPHS, GRAPHS, {}), GRAPHS), second.err
+    assert first.keys == second.keys
+    assert (first.err, second.err) == ("", "")
+
+
+@pytest.fixture
+def alone(real_daemon: DaemonProcess, plain: Plain) -> Iterator[Callable[..., Ended]]:
+    """Runs ranks that must not ask the daemon. They find the C++ libraries of the plain runs, but not their graphs."""
+    before = real_daemon.status().totals.requests
+
+    def run(command: Sequence[str], **variables: str | None) -> Ended:
+        return train(plain.folder, command, real_daemon.address, **NO_GRAPH_CACHE, **variables)
+
+    yield run
+    assert real_daemon.status().totals.requests == before
+
+
+MLP = ["--width", "24"]
+
+
+def test_inductord_0_turns_the_backend_into_plain_inductor(alone: Callable[..., Ended], plain: Plain) -> None:
+    ended = alone(python("mlp.py", *MLP, "--backend", "inductord"), INDUCTORD="0")
+    assert ended.result == plain(python("mlp.py", *MLP))
+    assert served(ended) == (0, 0, {"disabled": GRAPHS})
+    assert ended.err == ""  # the user asked for it
+
+
+@pytest.mark.parametrize(("version", "backend"), [("2.10.1", "inductord"), ("2.16.0+cu140", "inductor")])
+def test_an_unknown_torch_gets_plain_inductor_and_a_clear_message(
+    alone: Callable[..., Ended], plain: Plain, version: str, backend: str
+) -> None:
+    command = python("with_torch.py", version, str(JOBS / "mlp.py"), *MLP, "--backend", backend)
+    ended = alone(command)
+    assert ended.result == plain(python("mlp.py", *MLP))
+    assert served(ended) == (0, 0, {"unsupported_torch": 1})
+    assert f"torch {version} is not in the range 2.11 <= torch < 2.16" in ended.err
+    assert ended.err.count("unsupported_torch") == 1
