@@ -22,12 +22,13 @@ def warm() -> Toolchain:
     return toolchain.describe("")
 
 
-def compile_graph(graph: bytes, threads: int) -> CompileReply:
+def compile_graph(key: str, graph: bytes, threads: int) -> CompileReply:
     """Compile a serialised ``GraphPayload``.
 
     Whatever the graph does becomes a ``CompileFailure``; only the death of the process is left to the pool.
 
     Args:
+        key: what the artifact will be stored under.
         graph: the payload as the rank sent it.
         threads: how many compiler threads may run at once.
     """
@@ -35,7 +36,7 @@ def compile_graph(graph: bytes, threads: int) -> CompileReply:
     start = time.perf_counter()
     reply = CompileReply()
     try:
-        reply.artifact = _compile(graph, threads, phases)
+        reply.artifact = _compile(key, graph, threads, phases)
     except _Refused as refused:
         reply.failure.CopyFrom(refused.failure)
     except MemoryError as error:
@@ -54,7 +55,7 @@ class _Refused(Exception):
         self.failure = failure
 
 
-def _compile(content: bytes, threads: int, phases: dict[str, float]) -> bytes:
+def _compile(key: str, content: bytes, threads: int, phases: dict[str, float]) -> bytes:
     fake_mode = tracing.fresh_fake_mode()
     with _phase(phases, "load"):
         try:
@@ -69,15 +70,16 @@ def _compile(content: bytes, threads: int, phases: dict[str, float]) -> bytes:
         tracing.restored(fake_mode, travelling.donated_inputs),
     ):
         with _phase(phases, "key"):
-            _check_key(graph, graph_key.identify(call))
+            _check_key(key, graph, graph_key.identify(call))
         with _phase(phases, "compile"):
             compiled = compiling.compile_graph(call)
     with _phase(phases, "pack"):
-        return payload.pack_artifact(payload.Artifact(graph.key, compiled.content, compiled.libraries))
+        return payload.pack_artifact(payload.Artifact(key, compiled.content, compiled.libraries))
 
 
-def _check_key(graph: payload.Graph, own: graph_key.Identified) -> None:
-    if own.key.digest == graph.key:
+def _check_key(key: str, graph: payload.Graph, own: graph_key.Identified) -> None:
+    # The payload names a key too; what counts is the one that the daemon stores under.
+    if own.key.digest == key:
         return
     differing = [
         f"{field.name}: sent {getattr(graph.toolchain, field.name)!r}, here {getattr(own.toolchain, field.name)!r}"
@@ -88,7 +90,7 @@ def _check_key(graph: payload.Graph, own: graph_key.Identified) -> None:
     raise _Refused(
         CompileFailure(
             kind=FailureKind.FAILURE_KIND_KEY_MISMATCH,
-            message=f"sent as {graph.key[:12]}, the worker makes it {own.key.digest[:12]} ({why})",
+            message=f"sent as {key[:12]}, the worker makes it {own.key.digest[:12]} ({why})",
         )
     )
 

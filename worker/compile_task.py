@@ -11,8 +11,8 @@ def warm() -> Toolchain:
     return task.warm()
 
 
-def compile_graph(graph: bytes, threads: int) -> CompileReply:
+def compile_graph(key: str, graph: bytes, threads: int) -> CompileReply:
     """See ``inductord.compiler.task.compile_graph``."""
     from inductord.compiler import task
 
-    return task.compile_graph(graph, threads)
+    return task.compile_graph(key, graph, threads)

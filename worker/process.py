@@ -17,8 +17,8 @@ from inductord.worker.supervisor import fork_under_supervisor
 Warm = Callable[[], Toolchain]
 """Imports all that the first compile needs and says under what toolchain this process compiles."""
 
-CompileGraph = Callable[[bytes, int], CompileReply]
-"""Compiles a serialised ``GraphPayload`` with at most so many threads. Never raises for what a graph does."""
+CompileGraph = Callable[[str, bytes, int], CompileReply]
+"""Compiles, for a key, a serialised ``GraphPayload`` with at most so many threads. Never raises for what a graph does."""
 
 
 def main(warm: Warm, compile_graph: CompileGraph, arguments: Sequence[str] | None = None) -> None:
@@ -46,7 +46,7 @@ def serve(sock: socket.socket, warm: Warm, compile_graph: CompileGraph, max_arti
     framing.write_frame(sock, ready.SerializeToString())
     while (frame := framing.read_frame(sock)) is not None:
         job = WorkerRequest.FromString(bytes(frame)).compile
-        reply = bounded(compile_graph(job.graph, job.threads), max_artifact_bytes)
+        reply = bounded(compile_graph(job.key, job.graph, job.threads), max_artifact_bytes)
         framing.write_frame(sock, WorkerReply(compiled=reply).SerializeToString())
 
 

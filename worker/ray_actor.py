@@ -47,6 +47,6 @@ class CompileActor:
         """Under what this actor compiles, a serialised ``Toolchain``. Answers when the actor is ready."""
         return self._toolchain.SerializeToString()
 
-    def compile(self, graph: bytes, threads: int) -> bytes:
-        """A serialised ``CompileReply`` to a serialised ``GraphPayload``."""
-        return bounded(self._compile_graph(graph, threads), self._max_artifact_bytes).SerializeToString()
+    def compile(self, key: str, graph: bytes, threads: int) -> bytes:
+        """A serialised ``CompileReply`` to a serialised ``GraphPayload`` that was sent under ``key``."""
+        return bounded(self._compile_graph(key, graph, threads), self._max_artifact_bytes).SerializeToString()

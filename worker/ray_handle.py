@@ -58,19 +58,19 @@ class RayWorker:
         """
         await self._call(self._actor.toolchain)
 
-    async def run(self, graph: bytes, threads: int) -> CompileReply:
-        """Compile a serialised ``GraphPayload``.
+    async def run(self, key: str, graph: bytes, threads: int) -> CompileReply:
+        """Compile a serialised ``GraphPayload`` that was sent under ``key``.
 
         Raises:
             ActorLost: it ended before it replied.
         """
-        reply = await self._call(self._actor.compile, graph, threads)
+        reply = await self._call(self._actor.compile, key, graph, threads)
         try:
             return CompileReply.FromString(reply)
         except DecodeError as error:
             raise ActorLost(f"the actor's reply cannot be read: {error}") from error
 
-    async def _call(self, method: Any, *arguments: bytes | int) -> bytes:
+    async def _call(self, method: Any, *arguments: str | bytes | int) -> bytes:
         try:
             reply = await method.remote(*arguments)
         except (ray.exceptions.RayError, ConnectionError) as error:

@@ -173,7 +173,7 @@ class RayPool(StaffedPool["RayWorker"]):
         threads = self._threads(limits.this_machine().cpus) if self._is_own else max(1, int(config.num_cpus))
         try:
             async with asyncio.timeout(config.compile_timeout):
-                reply = await worker.run(job.graph, threads)
+                reply = await worker.run(job.key, job.graph, threads)
         except TimeoutError:
             return verdicts.timed_out(config.compile_timeout)
         except ActorLost as error:

@@ -20,9 +20,9 @@ def faulty(compile_graph: CompileGraph) -> CompileGraph:
     """``compile_graph`` with the fault of the environment before it."""
     steps = json.loads(os.environ.get("FAULT_STEPS", "[]"))
 
-    def with_fault(graph: bytes, threads: int) -> CompileReply:
+    def with_fault(key: str, graph: bytes, threads: int) -> CompileReply:
         reply = run_steps(steps, graph, threads) if steps and _one_more() else None
-        return reply or compile_graph(graph, threads)
+        return reply or compile_graph(key, graph, threads)
 
     return with_fault
 

@@ -116,7 +116,7 @@ class _Script:
             (folder / "left").write_text(name)
 
 
-def compile_graph(graph: bytes, threads: int) -> CompileReply:
+def compile_graph(key: str, graph: bytes, threads: int) -> CompileReply:
     """Run the script in ``graph``."""
     if log := os.environ.get("SCRIPTED_LOG"):
         line = json.dumps({"pid": os.getpid(), "threads": threads, "graph": graph.decode(errors="replace")})
