@@ -7,6 +7,7 @@ started them, and off the main thread Ray leaves the daemon's signal handlers al
 import logging
 import os
 import secrets
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from inductord.worker.pool import PoolUnavailable
 from inductord.worker.scratch import Scratch
 
 NAMESPACE = "inductord"
+
+_KNOCK_TIMEOUT_S = 5.0
 
 # Ray puts sockets at <folder>/session_<time>_<pid>/sockets/<name>, and a socket's path has at most 107 bytes.
 _LONGEST_FOLDER = 107 - len("/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store.0")
@@ -59,6 +62,7 @@ class RaySession:
 
     def _connect(self, address: str, machine: Machine) -> None:
         if self._scratch is None:
+            _knock(address)
             self._ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
             return
         self._ray.init(
@@ -84,6 +88,18 @@ class RaySession:
         self._ray.shutdown(wait_for_processes=True)
         scratch, self._scratch = self._scratch, None
         scratch.close()
+
+
+def _knock(address: str) -> None:
+    """Fail soon where nobody listens: Ray itself would try for half a minute and longer, in a thread that cannot be ended.
+
+    Raises:
+        OSError: nobody does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_TIMEOUT_S):
+            pass
 
 
 def _set_token() -> None:
