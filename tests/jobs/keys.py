@@ -38,6 +38,7 @@ def capture(look: Callable[[GraphCall], None], function: Callable[..., Any], *in
     """Call ``look`` with the graph of ``function``, in the tracing context in which it would be compiled."""
     global looking
     looking = look
+    seam.install(router)
     torch.compiler.reset()
     torch.manual_seed(0)
     try:
@@ -164,7 +165,6 @@ def note_after_the_wire(name: str) -> Callable[[GraphCall], None]:
 
 
 def main() -> None:
-    seam.install(router)
     inputs = torch.randn(8, 16), torch.randn(16, 4)
     capture(look_at_everything, network, *inputs)
     capture(note("same compiled again"), network, *inputs)
