@@ -15,6 +15,7 @@ import hashlib
 import json
 import logging
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
@@ -135,10 +136,13 @@ def _load_from_memory(cache: Any, content: bytes) -> Loaded:
     """Where no folder lets code be mapped (noexec, read-only, full), an anonymous file in memory does."""
     name = hashlib.sha256(content).hexdigest()
     descriptor = os.memfd_create(f"inductord-{name[:12]}")
-    with open(descriptor, "wb", closefd=False) as file:
+    with open(descriptor, "wb") as file, tempfile.TemporaryDirectory(prefix="inductord-") as folder:
         file.write(content)
-    # Left open: the loader knows libraries by path, and a number used again would give it the earlier one.
-    loaded: Loaded = cache._load_library(f"/proc/self/fd/{descriptor}", name)
+        file.flush()
+        # Python knows an extension module by the end of its name. Where the link lies does not matter to the kernel.
+        link = Path(folder) / f"{name}.so"
+        link.symlink_to(f"/proc/self/fd/{descriptor}")
+        loaded: Loaded = cache._load_library(str(link), name)
     return loaded
 
 
