@@ -9,8 +9,9 @@ import pytest
 from support.daemon import DaemonProcess, wait_until
 from support.jobs import GRAPHS, Rank, Tiny, fault, recorded
 from support.scrape import nonzero
+from support.training import python
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1200)]
 
 StartDaemon = Callable[..., DaemonProcess]
 StartRank = Callable[..., Rank]
@@ -26,8 +27,14 @@ def waiting(daemon: DaemonProcess) -> int:
     return sum(compile.waiters for compile in daemon.status().compiles)
 
 
-def test_absent(start_rank: StartRank, tmp_path: Path) -> None:
-    ended = start_rank(f"unix:{tmp_path}/nobody.sock").trained()
+def both_wait(daemon: DaemonProcess, ranks: list[Rank]) -> None:
+    for number, rank in enumerate(ranks):
+        rank.until(lambda least=number + 1: waiting(daemon) >= least, f"{number + 1} wait")
+
+
+@pytest.mark.parametrize("asks", [[], ["--backend", "inductord"]], ids=["by environment", "and by the script"])
+def test_absent(start_rank: StartRank, tmp_path: Path, asks: list[str]) -> None:
+    ended = start_rank(f"unix:{tmp_path}/nobody.sock", command=python("tiny.py", *asks)).trained()
     assert ended.fallbacks == {"daemon_absent": GRAPHS}
     assert "inductord serve" in ended.err
 
@@ -35,7 +42,7 @@ def test_absent(start_rank: StartRank, tmp_path: Path) -> None:
 def test_killed_while_ranks_wait(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank, tmp_path: Path) -> None:
     daemon = start_daemon(**gated(tiny, tmp_path))
     ranks = [start_rank(daemon.address, 2) for _ in range(2)]
-    wait_until(lambda: waiting(daemon) == 2, "both ranks wait")
+    both_wait(daemon, ranks)
     daemon.kill()
     for rank in ranks:
         # Its socket is still there, and nobody listens.
@@ -47,7 +54,7 @@ def test_restarted_while_ranks_wait(
 ) -> None:
     daemon = start_daemon(**gated(tiny, tmp_path, jobs=2))
     ranks = [start_rank(daemon.address, 2) for _ in range(2)]
-    wait_until(lambda: waiting(daemon) == 2, "both ranks wait")
+    both_wait(daemon, ranks)
     daemon.kill()
     daemon.start()
     (tmp_path / "go").touch()
@@ -74,7 +81,7 @@ def test_frozen_before_a_rank_connects(tiny: Tiny, start_daemon: StartDaemon, st
 def test_frozen_while_ranks_wait(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank, tmp_path: Path) -> None:
     daemon = start_daemon(**gated(tiny, tmp_path))
     ranks = [start_rank(daemon.address, 2) for _ in range(2)]
-    wait_until(lambda: waiting(daemon) == 2, "both ranks wait")
+    both_wait(daemon, ranks)
     daemon.process.send_signal(signal.SIGSTOP)
     for rank in ranks:
         assert rank.trained().fallbacks == {"daemon_silent": GRAPHS}
@@ -91,7 +98,7 @@ def test_stopped_while_a_rank_waits(
 ) -> None:
     daemon = start_daemon(**gated(tiny, tmp_path), drain_seconds=0.2)
     rank = start_rank(daemon.address)
-    wait_until(lambda: waiting(daemon) == 1, "it waits")
+    rank.until(lambda: waiting(daemon) == 1, "it waits")
     assert daemon.stop() == 0
     daemon.check_clean()
     # By the time of the second graph the daemon is gone; the rank knows only that its connection is.
@@ -103,7 +110,7 @@ def test_a_second_daemon_comes_in_the_middle(
 ) -> None:
     daemon = start_daemon(**gated(tiny, tmp_path))
     rank = start_rank(daemon.address)
-    wait_until(lambda: waiting(daemon) == 1, "it waits")
+    rank.until(lambda: waiting(daemon) == 1, "it waits")
     for settings, code in (({"address": daemon.address}, 3), ({"store_path": daemon.store}, 4)):
         second = DaemonProcess(tmp_path / f"second{code}", settings)
         second.folder.mkdir()

@@ -1,5 +1,5 @@
 """One rank trains the smallest network that has a forward and a backward graph. As a user would write it; it knows nothing
-of inductord. Prints its losses, exact, after the last step."""
+of inductord unless ``--backend`` says so. Prints its losses, exact, after the last step."""
 
 import argparse
 import json
@@ -10,11 +10,12 @@ from torch import nn
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", default="inductor")
     parser.add_argument("--options", type=json.loads)
     args = parser.parse_args()
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
-    compiled = torch.compile(model, options=args.options, fullgraph=True)
+    compiled = torch.compile(model, backend=args.backend, options=args.options, fullgraph=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     losses = []
     for _ in range(3):

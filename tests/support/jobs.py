@@ -12,7 +12,8 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ from support import training
 from support.daemon import DaemonProcess
 from support.pools import DEADLINE_S
 from support.rank import rank
+from support.training import NO_GRAPH_CACHE
 
 from inductord.v1 import admin_pb2, admin_pb2_grpc
 
 WORKERS = Path(__file__).parent.parent / "workers"
-NO_GRAPH_CACHE = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
 GRAPHS = 2
 """Forward and backward."""
 
@@ -85,6 +86,16 @@ class Rank(training.Running):
         served = sum(ended.count(name) for name in ("hits", "joined", "led"))
         assert served + sum(ended.fallbacks.values()) == GRAPHS, ended.err
         return ended
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for something that this rank brings about; fails at once when it ended without."""
+        deadline = time.monotonic() + training.TIMEOUT_S
+        while not condition():
+            if self.process.poll() is not None:
+                assert condition(), f"the rank ended and never: {what}\n{self.finish().err[-8000:]}"
+                return
+            assert time.monotonic() < deadline, f"never: {what}"
+            time.sleep(0.05)
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
         """End it by a signal and return its exit code."""

@@ -17,7 +17,7 @@ from inductord.worker.process import main
 
 def warm() -> Toolchain:
     """Import, and say what this worker compiles with."""
-    shutil.copytree(os.environ["WARM_CACHE"], os.environ["TORCHINDUCTOR_CACHE_DIR"])
+    shutil.copytree(os.environ["WARM_CACHE"], os.environ["TORCHINDUCTOR_CACHE_DIR"], dirs_exist_ok=True)
     import torch
 
     if version := os.environ.get("WORKER_TORCH"):
