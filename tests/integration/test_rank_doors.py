@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 from support.daemon import DaemonProcess
-from support.training import JOBS, Ended, Plain, python, train
+from support.training import JOBS, NO_GRAPH_CACHE, Ended, Plain, python, train
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
 GRAPHS = 3
 """Of the small network: forward, backward, inference."""
-NO_GRAPH_CACHE = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
 
 
 def served(ended: Ended) -> tuple[int, int, dict[str, int]]:

@@ -17,6 +17,9 @@ JOBS = Path(__file__).parent.parent / "jobs"
 TIMEOUT_S = 1500.0
 """A compile of seconds takes minutes on a machine that does many at once."""
 
+NO_GRAPH_CACHE = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+"""Variables that turn Inductor's own caches of graphs off: every graph then comes to the seam."""
+
 # What a shell or another job may have set, and what a test sets itself.
 _FOREIGN = ("INDUCTORD", "TORCHINDUCTOR_", "TORCHELASTIC_", "TORCHDYNAMO_", "TORCH_LOGS", "TORCH_COMPILE_DEBUG")
 _OF_RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CXX"})
