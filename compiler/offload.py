@@ -134,9 +134,7 @@ class Offload:
                 content = wire.dumps(call)
             except wire.NotSerializable as error:
                 raise FallBack(Fallback.SERIALIZE_FAILED, str(error)) from error
-            graph = payload.pack_graph(
-                payload.Graph(request.key, identified.toolchain, call.kind, identified.ambient, content)
-            )
+            graph = payload.pack_graph(payload.Graph(identified.toolchain, call.kind, identified.ambient, content))
             self._telemetry.sent(len(graph), time.perf_counter() - start)
             return graph
 

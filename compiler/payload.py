@@ -28,7 +28,6 @@ class Library:
 class Graph:
     """A graph on its way to a worker. ``ambient``: process settings; ``content``: from ``adapter.wire.dumps``."""
 
-    key: str
     toolchain: Toolchain
     kind: GraphKind
     ambient: Mapping[str, Any]
@@ -48,7 +47,6 @@ def pack_graph(graph: Graph) -> bytes:
     """A serialised ``GraphPayload``."""
     return GraphPayload(
         key_format=KEY_FORMAT,
-        key=graph.key,
         toolchain=graph.toolchain,
         kind=graph.kind,
         ambient=json.dumps(dict(graph.ambient), sort_keys=True),
@@ -70,7 +68,7 @@ def unpack_graph(content: bytes) -> Graph:
     _check_format(payload.key_format)
     if not isinstance(ambient, dict):
         raise PayloadError("process settings are no JSON object")
-    return Graph(payload.key, payload.toolchain, payload.kind, ambient, payload.graph)
+    return Graph(payload.toolchain, payload.kind, ambient, payload.graph)
 
 
 def pack_artifact(artifact: Artifact) -> bytes:

@@ -78,7 +78,6 @@ def _compile(key: str, content: bytes, threads: int, phases: dict[str, float]) -
 
 
 def _check_key(key: str, graph: payload.Graph, own: graph_key.Identified) -> None:
-    # The payload names a key too; what counts is the one that the daemon stores under.
     if own.key.digest == key:
         return
     differing = [

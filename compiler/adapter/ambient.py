@@ -33,6 +33,19 @@ def _set_default_dtype(name: str) -> None:
     torch.set_default_dtype(getattr(torch, name))
 
 
+def _get_matmul_precision() -> str | None:
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        # Contradicted by what was set for single backends; PyTorch then does not say. Those settings have their own entries.
+        return None
+
+
+def _set_matmul_precision(value: str | None) -> None:
+    if value is not None:
+        torch.set_float32_matmul_precision(value)
+
+
 def _get_default_dtype() -> str:
     return str(torch.get_default_dtype()).removeprefix("torch.")
 
@@ -43,8 +56,10 @@ _SETTINGS: dict[str, _Accessors] = {
     "fill_uninitialized_memory": _attribute(torch.utils.deterministic, "fill_uninitialized_memory"),
     # C++ kernels are generated for a number of threads (torch._inductor.codegen.cpp.parallel_num_threads).
     "num_threads": (torch.get_num_threads, torch.set_num_threads),
-    "float32_matmul_precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    # This one also writes the next two, so it comes before them.
+    "float32_matmul_precision": (_get_matmul_precision, _set_matmul_precision),
     "cuda_matmul_fp32_precision": _attribute(torch.backends.cuda.matmul, "fp32_precision"),
+    "mkldnn_matmul_fp32_precision": _attribute(torch.backends.mkldnn.matmul, "fp32_precision"),
     "cuda_matmul_fp16_reduced": _attribute(torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction"),
     "cuda_matmul_bf16_reduced": _attribute(torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction"),
     "mkldnn_enabled": _attribute(torch.backends.mkldnn, "enabled"),
@@ -77,14 +92,15 @@ def applied(ambient: Ambient) -> Generator[None]:
     before = describe()
     try:
         for name, value in ambient.items():
-            _set(name, value, before)
+            _set(name, value)
         yield
     finally:
         for name, value in before.items():
-            _set(name, value, ambient)
+            _set(name, value)
 
 
-def _set(name: str, value: Any, current: Ambient) -> None:
+def _set(name: str, value: Any) -> None:
+    get, set_ = _SETTINGS[name]
     # Setting what is set already is not free of effects: some setters also write their neighbours.
-    if current.get(name) != value:
-        _SETTINGS[name][1](value)
+    if _json_value(get()) != value:
+        set_(value)

@@ -26,7 +26,7 @@ async def store_all(daemon: DaemonProcess, tiny: Tiny) -> None:
     async with rank(daemon.address) as one:
         for key in tiny.keys:
             stream = await one.open(key)
-            await stream.finish(pack_graph(Graph(key, Toolchain(), GRAPH_KIND_FORWARD, {}, b"")))
+            await stream.finish(pack_graph(Graph(Toolchain(), GRAPH_KIND_FORWARD, {}, b"")))
 
 
 def flip(path: Path) -> None:

@@ -28,7 +28,7 @@ def look(call: GraphCall) -> None:
         ("no graph", ambient, b"these bytes are no graph"),
         ("half a graph", ambient, content[: len(content) // 2]),
     ):
-        packed = payload.pack_graph(payload.Graph(key, identified.toolchain, call.kind, settings, graph))
+        packed = payload.pack_graph(payload.Graph(identified.toolchain, call.kind, settings, graph))
         (folder / name).write_bytes(packed)
     (folder / "no payload").write_bytes(b"\xff\xfe nothing")
     print(f'"{key}"')

@@ -16,7 +16,7 @@ from inductord.v1.payload_pb2 import ArtifactPayload, GraphPayload
 pytestmark = pytest.mark.unit
 
 KEY = "ab" * 32
-GRAPH = Graph(KEY, Toolchain(torch="2.13.0"), GRAPH_KIND_BACKWARD, {"num_threads": 4, "list": [True, None]}, b"\0graph")
+GRAPH = Graph(Toolchain(torch="2.13.0"), GRAPH_KIND_BACKWARD, {"num_threads": 4, "list": [True, None]}, b"\0graph")
 ARTIFACT = Artifact(KEY, b"\0compiled", {"d1": Library(b"\x7fELF", "cxy/cxyz.so"), "d0": Library(b"", "")})
 
 

@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from inductord.v1 import compiler_pb2 as inductord_dot_v1_dot_compiler__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ainductord/v1/payload.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\"\xa2\x01\n\x0cGraphPayload\x12\x12\n\nkey_format\x18\x01 \x01(\r\x12\x0b\n\x03key\x18\x02 \x01(\t\x12*\n\ttoolchain\x18\x03 \x01(\x0b\x32\x17.inductord.v1.Toolchain\x12%\n\x04kind\x18\x04 \x01(\x0e\x32\x17.inductord.v1.GraphKind\x12\x0f\n\x07\x61mbient\x18\x05 \x01(\t\x12\r\n\x05graph\x18\x06 \x01(\x0c\"~\n\x0f\x41rtifactPayload\x12\x12\n\nkey_format\x18\x01 \x01(\r\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x16\n\x0e\x63ompiled_graph\x18\x03 \x01(\x0c\x12\x32\n\x0eshared_objects\x18\x04 \x03(\x0b\x32\x1a.inductord.v1.SharedObject\"J\n\x0cSharedObject\x12\x15\n\rsource_digest\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\x12\x12\n\ncache_path\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ainductord/v1/payload.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\"\x95\x01\n\x0cGraphPayload\x12\x12\n\nkey_format\x18\x01 \x01(\r\x12*\n\ttoolchain\x18\x02 \x01(\x0b\x32\x17.inductord.v1.Toolchain\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.inductord.v1.GraphKind\x12\x0f\n\x07\x61mbient\x18\x04 \x01(\t\x12\r\n\x05graph\x18\x05 \x01(\x0c\"~\n\x0f\x41rtifactPayload\x12\x12\n\nkey_format\x18\x01 \x01(\r\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x16\n\x0e\x63ompiled_graph\x18\x03 \x01(\x0c\x12\x32\n\x0eshared_objects\x18\x04 \x03(\x0b\x32\x1a.inductord.v1.SharedObject\"J\n\x0cSharedObject\x12\x15\n\rsource_digest\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\x12\x12\n\ncache_path\x18\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -23,9 +23,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'inductord.v1.payload_pb2', 
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_GRAPHPAYLOAD']._serialized_start=74
-  _globals['_GRAPHPAYLOAD']._serialized_end=236
-  _globals['_ARTIFACTPAYLOAD']._serialized_start=238
-  _globals['_ARTIFACTPAYLOAD']._serialized_end=364
-  _globals['_SHAREDOBJECT']._serialized_start=366
-  _globals['_SHAREDOBJECT']._serialized_end=440
+  _globals['_GRAPHPAYLOAD']._serialized_end=223
+  _globals['_ARTIFACTPAYLOAD']._serialized_start=225
+  _globals['_ARTIFACTPAYLOAD']._serialized_end=351
+  _globals['_SHAREDOBJECT']._serialized_start=353
+  _globals['_SHAREDOBJECT']._serialized_end=427
 # @@protoc_insertion_point(module_scope)

@@ -7,20 +7,18 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GraphPayload(_message.Message):
-    __slots__ = ("key_format", "key", "toolchain", "kind", "ambient", "graph")
+    __slots__ = ("key_format", "toolchain", "kind", "ambient", "graph")
     KEY_FORMAT_FIELD_NUMBER: _ClassVar[int]
-    KEY_FIELD_NUMBER: _ClassVar[int]
     TOOLCHAIN_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     AMBIENT_FIELD_NUMBER: _ClassVar[int]
     GRAPH_FIELD_NUMBER: _ClassVar[int]
     key_format: int
-    key: str
     toolchain: _compiler_pb2.Toolchain
     kind: _compiler_pb2.GraphKind
     ambient: str
     graph: bytes
-    def __init__(self, key_format: _Optional[int] = ..., key: _Optional[str] = ..., toolchain: _Optional[_Union[_compiler_pb2.Toolchain, _Mapping]] = ..., kind: _Optional[_Union[_compiler_pb2.GraphKind, str]] = ..., ambient: _Optional[str] = ..., graph: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, key_format: _Optional[int] = ..., toolchain: _Optional[_Union[_compiler_pb2.Toolchain, _Mapping]] = ..., kind: _Optional[_Union[_compiler_pb2.GraphKind, str]] = ..., ambient: _Optional[str] = ..., graph: _Optional[bytes] = ...) -> None: ...
 
 class ArtifactPayload(_message.Message):
     __slots__ = ("key_format", "key", "compiled_graph", "shared_objects")
