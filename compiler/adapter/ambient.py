@@ -56,10 +56,10 @@ _SETTINGS: dict[str, _Accessors] = {
     "fill_uninitialized_memory": _attribute(torch.utils.deterministic, "fill_uninitialized_memory"),
     # C++ kernels are generated for a number of threads (torch._inductor.codegen.cpp.parallel_num_threads).
     "num_threads": (torch.get_num_threads, torch.set_num_threads),
-    # This one also writes the next two, so it comes before them.
+    # This one also writes the next two, so it comes before them. They are applied in the order of this table.
     "float32_matmul_precision": (_get_matmul_precision, _set_matmul_precision),
     "cuda_matmul_fp32_precision": _attribute(torch.backends.cuda.matmul, "fp32_precision"),
-    "mkldnn_matmul_fp32_precision": _attribute(torch.backends.mkldnn.matmul, "fp32_precision"),
+    "mkldnn_matmul_fp32_precision": _attribute(torch.backends.mkldnn.matmul, "fp32_precision"),  # type: ignore[attr-defined]
     "cuda_matmul_fp16_reduced": _attribute(torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction"),
     "cuda_matmul_bf16_reduced": _attribute(torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction"),
     "mkldnn_enabled": _attribute(torch.backends.mkldnn, "enabled"),
@@ -91,16 +91,14 @@ def applied(ambient: Ambient) -> Generator[None]:
         raise KeyError(f"unknown process settings: {', '.join(sorted(unknown))}")
     before = describe()
     try:
-        for name, value in ambient.items():
-            _set(name, value)
+        _set(ambient)
         yield
     finally:
-        for name, value in before.items():
-            _set(name, value)
+        _set(before)
 
 
-def _set(name: str, value: Any) -> None:
-    get, set_ = _SETTINGS[name]
-    # Setting what is set already is not free of effects: some setters also write their neighbours.
-    if _json_value(get()) != value:
-        set_(value)
+def _set(ambient: Ambient) -> None:
+    for name, (get, set_) in _SETTINGS.items():
+        # Setting what is set already is not free of effects: some setters also write their neighbours.
+        if name in ambient and _json_value(get()) != ambient[name]:
+            set_(ambient[name])

@@ -1,10 +1,12 @@
 """Keys of real graphs: whatever changes the code changes the key, and nothing else does."""
 
 import dataclasses
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.training import Running, environment, python
+from support.training import Running, environment, python, train
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -91,3 +93,14 @@ def test_a_worker_computes_the_key_of_symbolic_shapes_that_the_rank_computed(see
 
 def test_another_rank_of_another_process_computes_the_same_keys(seen: Seen) -> None:
     assert seen.elsewhere == seen.keys
+
+
+def test_settings_of_a_rank_are_those_under_which_the_worker_compiles(tmp_path: Path) -> None:
+    """They are part of the key that both compute, and they travel as JSON."""
+    seen = train(tmp_path, python("ambient.py"), None).result
+    default = seen["nothing"]["rank"]
+    for change, described in seen.items():
+        assert described["worker"] == described["rank"], change
+        assert described["restored"], change
+        assert (described["rank"] == default) == (change == "nothing"), change
+    assert len({json.dumps(described["rank"]) for described in seen.values()}) == len(seen)
