@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 STATIC = [(2, 16, 32)] * 3
 DYNAMIC = [(2, 16, 32), (3, 24, 32), (5, 9, 32)]
 
-# With symbolic image sizes Inductor itself cannot order this one's strides (torch 2.13, CPU): there the batch alone is symbolic.
+# With symbolic image sizes Inductor itself cannot order the strides of this one (torch 2.13, CPU), so its batch alone is.
 SYMBOLIC_BATCH = frozenset({"convnext"})
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
