@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.daemon import DaemonProcess, running_daemon
+from support.daemon import DaemonProcess, running_daemon, share_prepared
 from support.leaks import left_behind, set_mark
 
 
@@ -16,6 +16,12 @@ def no_process_is_left() -> Iterator[None]:
     mark = set_mark()
     yield
     assert left_behind(mark) == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prepared_by_workers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What real workers prepare is prepared once in a session."""
+    share_prepared(tmp_path_factory.mktemp("prepared"))
 
 
 @pytest.fixture

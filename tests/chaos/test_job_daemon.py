@@ -113,7 +113,6 @@ def test_a_second_daemon_comes_in_the_middle(
     rank.until(lambda: waiting(daemon) == 1, "it waits")
     for settings, code in (({"address": daemon.address}, 3), ({"store_path": daemon.store}, 4)):
         second = DaemonProcess(tmp_path / f"second{code}", settings)
-        second.folder.mkdir()
         try:
             assert second.spawn().wait() == code
             assert str(daemon.pid) in second.log()
@@ -124,11 +123,12 @@ def test_a_second_daemon_comes_in_the_middle(
     assert (ended.fallbacks, ended.count("led")) == ({}, GRAPHS)
 
 
-@pytest.mark.parametrize("what", ["PROTOCOL", "KEY_FORMAT"])
-def test_of_another_version(start_daemon: StartDaemon, start_rank: StartRank, what: str) -> None:
-    script = Path(__file__).parent.parent / "daemons" / "other_version.py"
-    daemon = start_daemon(command=[sys.executable, str(script), what])
-    ended = start_rank(daemon.address).trained()
-    assert ended.fallbacks == {"version_mismatch": GRAPHS}
-    assert "same release on both sides" in ended.err
-    assert daemon.status().totals.requests == 0
+def test_of_another_version(start_daemon: StartDaemon, start_rank: StartRank) -> None:
+    script = str(Path(__file__).parent.parent / "daemons" / "other_version.py")
+    daemons = [start_daemon(command=[sys.executable, script, what]) for what in ("PROTOCOL", "KEY_FORMAT")]
+    ranks = [start_rank(daemon.address) for daemon in daemons]
+    for daemon, rank in zip(daemons, ranks, strict=True):
+        ended = rank.trained()
+        assert ended.fallbacks == {"version_mismatch": GRAPHS}
+        assert "same release on both sides" in ended.err
+        assert daemon.status().totals.requests == 0

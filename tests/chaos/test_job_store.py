@@ -12,9 +12,6 @@ from support.mounts import needs_mounts, under_mounts
 from support.rank import rank
 from support.scrape import nonzero
 
-from inductord.compiler.payload import Graph, pack_graph
-from inductord.v1.compiler_pb2 import GRAPH_KIND_FORWARD, Toolchain
-
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1200)]
 
 StartDaemon = Callable[..., DaemonProcess]
@@ -26,7 +23,7 @@ async def store_all(daemon: DaemonProcess, tiny: Tiny) -> None:
     async with rank(daemon.address) as one:
         for key in tiny.keys:
             stream = await one.open(key)
-            await stream.finish(pack_graph(Graph(Toolchain(), GRAPH_KIND_FORWARD, {}, b"")))
+            await stream.finish(b"a graph")
 
 
 def flip(path: Path) -> None:
@@ -61,8 +58,6 @@ async def test_damaged(
     assert (ended.fallbacks, ended.count("led")) == ({}, GRAPHS)
     status = daemon.status()
     assert (status.store.quarantined, status.totals.compiles) == (GRAPHS, 2 * GRAPHS)
-    again = start_rank(daemon.address).trained()
-    assert (again.fallbacks, again.count("hits")) == ({}, GRAPHS)
 
 
 def test_full(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank, tmp_path: Path) -> None:

@@ -84,12 +84,13 @@ def test_of_another_torch(tiny: Tiny, start_daemon: StartDaemon, start_rank: Sta
 
 
 def test_a_graph_that_nobody_can_compile(real_daemon: DaemonProcess, tiny: Tiny, tmp_path: Path) -> None:
-    # PyTorch's own way to make a C++ compile fail. The folder is the same each time, since messages name files in it.
+    # PyTorch's own way to make a C++ compile fail. The folders are the same each time, since messages name files in them;
+    # that of temporary files holds a precompiled header.
     command = training.python("tiny.py", "--options", '{"cpp.inject_relu_bug_TESTING_ONLY": "compile_error"}')
     before = nonzero(real_daemon, "inductord_fallback_total").get("compile_failed", 0)
     compiles = real_daemon.status().totals.compiles
     plain, first, second = (
-        training.train(tmp_path, command, address, **training.NO_GRAPH_CACHE)
+        training.train(tmp_path, command, address, TMPDIR=str(tiny.cache.parent / "tmp"), **training.NO_GRAPH_CACHE)
         for address in (None, real_daemon.address, real_daemon.address)
     )
     assert "CppCompileError" in plain.err

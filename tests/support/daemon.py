@@ -31,6 +31,15 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
+_prepared: list[Path] = []
+
+
+def share_prepared(folder: Path) -> None:
+    """From now on daemons keep there what C++ compilers prepared for their workers, as daemons of one scratch folder do. It
+    saves each real worker 20 CPU-seconds."""
+    _prepared[:] = [folder]
+
+
 class DaemonProcess:
     """``python -m inductord.daemon`` with its own store, scratch folder and socket under ``folder``.
 
@@ -48,8 +57,12 @@ class DaemonProcess:
     ) -> None:
         self._command = command
         self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
         self.store = folder / "store"
         self.scratch = folder / "scratch"
+        if _prepared and not self.scratch.exists():
+            self.scratch.mkdir(mode=0o700)
+            (self.scratch / "prepared").symlink_to(_prepared[0])
         # Socket paths are short; pytest's folders are not.
         self.run_dir = Path(tempfile.mkdtemp(prefix="inductord-test-"))
         self.address = f"unix:{self.run_dir}/d.sock"
@@ -188,7 +201,6 @@ def running_daemon(
     **settings: object,
 ) -> Iterator[DaemonProcess]:
     """A daemon that answers. If it still runs at the end, it is stopped and must leave nothing behind."""
-    folder.mkdir(parents=True, exist_ok=True)
     daemon = DaemonProcess(folder, settings, environment, command)
     try:
         daemon.start()

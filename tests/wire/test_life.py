@@ -151,7 +151,6 @@ async def test_a_daemon_killed_at_work_is_followed_by_one_that_serves(tmp_path: 
 
 def test_a_second_daemon_on_one_socket_leaves_the_first_alone(daemon: DaemonProcess, tmp_path: Path) -> None:
     second = DaemonProcess(tmp_path / "second", {"address": daemon.address})
-    second.folder.mkdir()
     try:
         assert second.spawn().wait() == 3
         assert str(daemon.pid) in second.log()
@@ -163,7 +162,6 @@ def test_a_second_daemon_on_one_socket_leaves_the_first_alone(daemon: DaemonProc
 
 def test_a_second_daemon_on_one_store_leaves_the_first_alone(daemon: DaemonProcess, tmp_path: Path) -> None:
     second = DaemonProcess(tmp_path / "second", {"store_path": daemon.store})
-    second.folder.mkdir()
     try:
         assert second.spawn().wait() == 4
         assert str(daemon.pid) in second.log()
@@ -176,7 +174,6 @@ def test_a_second_daemon_on_one_store_leaves_the_first_alone(daemon: DaemonProce
 def test_a_taken_metrics_port_is_named(daemon: DaemonProcess, tmp_path: Path) -> None:
     taken = daemon.status().metrics_address
     second = DaemonProcess(tmp_path / "second", {"metrics_address": taken})
-    second.folder.mkdir()
     try:
         assert second.spawn().wait() == 1
         assert taken in second.log()
