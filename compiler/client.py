@@ -31,6 +31,7 @@ _SILENT_HEARTBEATS = 5
 _REATTACH_S = 3.0
 _REATTACH_STEP_S = 0.1
 _MAX_MESSAGE = 16 * 1024 * 1024
+_CLOSED = "another thread found the connection lost and closed it"
 
 
 class Unavailable(Exception):
@@ -60,6 +61,7 @@ class Received:
 
 _STATUS_REASONS = {
     grpc.StatusCode.UNAVAILABLE: Fallback.DAEMON_LOST,
+    grpc.StatusCode.CANCELLED: Fallback.DAEMON_LOST,
     grpc.StatusCode.ABORTED: Fallback.DAEMON_DRAINING,
     grpc.StatusCode.RESOURCE_EXHAUSTED: Fallback.DAEMON_BUSY,
     grpc.StatusCode.FAILED_PRECONDITION: Fallback.VERSION_MISMATCH,
@@ -186,10 +188,7 @@ class Client:
         deadline: float,
     ) -> Received:
         limits = self.capabilities()
-        assert self._channel is not None
-        with _Stream(
-            CompilerServiceStub(self._channel), _SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline
-        ) as stream:
+        with self._open(_SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline) as stream:
             request.reads_files = True
             stream.send(pb.CompileRequest(open=request))
             while True:
@@ -209,6 +208,15 @@ class Client:
                     stream.answered()
                     raise CompileFailed(response.failure)
                 # A message that this release does not know comes from a newer daemon and may be skipped.
+
+    def _open(self, silence: float, deadline: float) -> "_Stream":
+        channel = self._channel
+        if channel is None:
+            raise Unavailable(Fallback.DAEMON_LOST, _CLOSED)
+        try:
+            return _Stream(CompilerServiceStub(channel), silence, deadline)
+        except ValueError as error:  # gRPC's word for a channel that was closed
+            raise Unavailable(Fallback.DAEMON_LOST, _CLOSED) from error
 
     def _send_graph(
         self, stream: "_Stream", serialize: Callable[[], bytes], limits: pb.GetCapabilitiesResponse
@@ -233,12 +241,15 @@ class Client:
         Raises:
             Unavailable: it was not taken.
         """
-        if self._channel is None or self._pid != os.getpid():
+        channel = self._channel
+        if channel is None or self._pid != os.getpid():
             return
         try:
-            CompilerServiceStub(self._channel).ReportRank(
+            CompilerServiceStub(channel).ReportRank(
                 pb.ReportRankRequest(requester=requester, stats=stats), timeout=_REPORT_TIMEOUT_S
             )
+        except ValueError as error:
+            raise Unavailable(Fallback.DAEMON_LOST, _CLOSED) from error
         except grpc.RpcError as error:
             raise _unavailable(error) from error
 

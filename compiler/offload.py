@@ -107,6 +107,8 @@ class Offload:
             bypass.check(call)
         except bypass.Bypass as reason:
             raise FallBack(reason.reason, str(reason)) from reason
+        except Exception as error:
+            raise FallBack(Fallback.KEY_FAILED, f"{type(error).__name__}: {error}") from error
         if time.monotonic() < self._avoid_until:
             raise FallBack(
                 Fallback.DAEMON_SILENT, f"the daemon was silent; it is asked again after {_AVOID_SILENT_S:.0f} s"

@@ -47,7 +47,11 @@ def load(content: bytes, libraries: Mapping[str, Library], call: GraphCall) -> A
             raise NotInstallable(f"cannot unpickle the compiled graph: {type(error).__name__}: {error}") from error
         if not isinstance(graph, _output_code.CompiledFxGraph):
             raise NotInstallable(f"the artifact holds a {type(graph).__name__}")
-        if not tracing.take_over_guards(graph.guards_expr, call.example_inputs):
+        try:
+            fits = tracing.take_over_guards(graph.guards_expr, call.example_inputs)
+        except Exception as error:
+            raise GuardsFailed(f"{graph.guards_expr} cannot be evaluated: {type(error).__name__}: {error}") from error
+        if not fits:
             raise GuardsFailed(str(graph.guards_expr))
         try:
             constants = _output_code.CompiledFxGraphConstantsWithGm(call.gm)

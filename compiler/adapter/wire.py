@@ -5,12 +5,10 @@ graph differ between processes, so they are no key.
 """
 
 import dataclasses
-import pickle
 from typing import Any
 
 import torch
 from torch._inductor import config as _config
-from torch._inductor.codecache import BypassFxGraphCache
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import _graph_pickler
 
@@ -92,18 +90,7 @@ def dumps(call: GraphCall) -> bytes:
     options = _graph_pickler.Options(ops_filter=None, node_metadata_key_filter=_keep_metadata)
     try:
         return _Pickler.dumps(travelling, options)
-    # What pickling raises depends on the object that does not pickle; this list is PyTorch's own plus what we met.
-    except (
-        AttributeError,
-        TypeError,
-        ValueError,
-        NotImplementedError,
-        AssertionError,
-        RuntimeError,
-        RecursionError,
-        pickle.PicklingError,
-        BypassFxGraphCache,
-    ) as error:
+    except Exception as error:  # what it is depends on the object that does not pickle, and may be anything
         raise NotSerializable(f"{type(error).__name__}: {error}") from error
 
 

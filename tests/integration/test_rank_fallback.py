@@ -1,0 +1,51 @@
+"""Whatever breaks on the way of a real graph ends in the compile that plain Inductor would have done, with the reason counted.
+
+What daemons and workers do wrong is for the chaos tests; here the graph or the process is what stands in the way.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.daemon import DaemonProcess
+from support.training import python, train
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+REASONS = {
+    "not serialisable": "serialize_failed",
+    "whole": "artifact_corrupt",  # scripted workers reply with bytes that are no artifact
+    "unreadable": "key_failed",
+    "no key": "key_failed",
+    "another device": "device_unsupported",
+}
+
+
+def test_every_stage_that_fails_ends_in_the_local_compile(daemon: DaemonProcess, tmp_path: Path) -> None:
+    ended = train(tmp_path, python("offload.py"), daemon.address, INDUCTORD=None)
+    asked = {"not serialisable", "whole"}
+    assert ended.result == {
+        name: {"result": "local", "fallbacks": {reason: 1}, "requests": int(name in asked)}
+        for name, reason in REASONS.items()
+    }
+    # Each is said once, in words, without a traceback.
+    assert ended.err.count("is compiled by this rank: ") == len(REASONS)
+    assert "KeyError: 'a table of this process' (serialize_failed)" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: Path) -> None:
+    seen = train(tmp_path, python("bypass.py"), None).result
+    guards, lock = json.loads(seen.pop("guards")), seen.pop("a lock")
+    assert seen == {
+        "plain": None,
+        "debug trace": "debug_trace",
+        "ahead of time": "not_cacheable",
+        "own choices": "not_cacheable",
+        "own pass": "not_cacheable",
+        "branch": "not_cacheable",
+        "another device": "device_unsupported",
+    }
+    assert "cannot pickle '_thread.lock' object" in lock
+    # Guards over symbolic sizes are stated, hold for the sizes they were made of, and fail where they do not hold.
+    assert guards == [True, True, False]
