@@ -140,8 +140,12 @@ class Disk:
         self._blobs.quarantine(sha256)
 
     def key_parts(self, key: str) -> dict[str, str]:
-        """The parts of one key, or none. Raises ``sqlite3.DatabaseError`` when the index is damaged."""
-        return self._index.key_parts(key)
+        """The parts of one key; none when they cannot be read, which is logged."""
+        try:
+            return self._index.key_parts(key)
+        except sqlite3.DatabaseError as error:
+            _log.error("store: the parts of %s cannot be read: %s", key, error)
+            return {}
 
     def save_uses(self, records: Iterable[Record]) -> None:
         """Write counts and times of use. Errors as in ``write``."""

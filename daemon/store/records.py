@@ -43,6 +43,10 @@ class Record:
     uses: int
     meta: Meta
 
+    def without_key_parts(self) -> "Record":
+        """As it is kept in memory once the disk has the rest."""
+        return dataclasses.replace(self, meta=dataclasses.replace(self.meta, key_parts={}))
+
 
 class EvictReason(enum.StrEnum):
     """Why an entry had to go. ``SIZE``: a tier was full. ``GC``: somebody asked for it. Also a metric label."""

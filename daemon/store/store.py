@@ -8,10 +8,8 @@ disk takes writes again.
 """
 
 import asyncio
-import dataclasses
 import hashlib
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +32,7 @@ from inductord.daemon.store.records import (
     StoreEvents,
     Unobserved,
 )
+from inductord.daemon.store.writer import Writer
 from inductord.v1.admin_pb2 import StoreStatus
 
 _log = logging.getLogger("inductord.store")
@@ -61,7 +60,7 @@ class Store:
     ) -> None:
         self._path = path
         self._disk = disk
-        self._writer = writer
+        self._writer = Writer(path, writer, events)
         self._readers = ThreadPoolExecutor(_READERS, "inductord-store-read")
         self._max_bytes = max_bytes
         self._clock = clock
@@ -77,7 +76,6 @@ class Store:
         self._unsaved: set[str] = set()
         self._saving: asyncio.TimerHandle | None = None
         self._closed = False
-        self._note = ""
         self._evictions = 0
         self._quarantined = 0
 
@@ -138,15 +136,9 @@ class Store:
     async def key_parts(self, key: str) -> Mapping[str, str]:
         """Digests of the parts of a stored key, by name; none when the key is not there."""
         record = self._catalog.get(key)
-        if record is None:
-            return {}
-        if record.meta.key_parts:  # not written yet
-            return record.meta.key_parts
-        try:
-            return await self._loop.run_in_executor(self._writer, self._disk.key_parts, key)
-        except sqlite3.DatabaseError as error:
-            _log.error("store %s: the parts of %s cannot be read: %s", self._path, key, error)
-            return {}
+        if record is None or record.meta.key_parts:  # not there, or not written yet
+            return record.meta.key_parts if record else {}
+        return await self._writer.run(self._disk.key_parts, key)
 
     def status(self) -> StoreStatus:
         """A snapshot; cheap."""
@@ -158,7 +150,7 @@ class Store:
             memory_bytes=self._memory.total_bytes,
             evictions=self._evictions,
             quarantined=self._quarantined,
-            note=self._note,
+            note=self._writer.note,
         )
 
     # Reading
@@ -214,17 +206,20 @@ class Store:
         """Read a blob; a damaged one is condemned, and None."""
         with self._catalog.pinned(sha256):
             try:
-                return await self._loop.run_in_executor(self._readers, self._disk.read, sha256, size)
+                return await self._from_disk(sha256, size)
             except (BlobDamaged, OSError) as error:
                 _log.debug("store: blob %s cannot be read: %s", sha256.hex(), error)
             return await self._condemn(sha256, size)
+
+    async def _from_disk(self, sha256: bytes, size: int) -> bytes:
+        return await self._loop.run_in_executor(self._readers, self._disk.read, sha256, size)
 
     async def _condemn(self, sha256: bytes, size: int) -> bytes | None:
         """Drop a blob that cannot be read as it was written, unless it can be by now; then return it."""
         async with self._changing:
             try:
                 # A publish of the same bytes may have mended it meanwhile.
-                return await self._loop.run_in_executor(self._readers, self._disk.read, sha256, size)
+                return await self._from_disk(sha256, size)
             except (BlobDamaged, OSError) as error:
                 damage = error
             keys = self._forget(sha256)
@@ -233,7 +228,7 @@ class Store:
             _log.error("store: the artifact of %s is damaged: %s. It will be compiled again.", ", ".join(keys), damage)
             self._quarantined += 1
             self._events.quarantined()
-            await self._change("set aside a damaged artifact", self._disk.condemn, keys, sha256)
+            await self._writer.change("set aside a damaged artifact", self._disk.condemn, keys, sha256)
         return None
 
     def _used(self, key: str) -> Record | None:
@@ -275,10 +270,10 @@ class Store:
                 await self._evict(self._max_bytes - record.size, EvictReason.SIZE)
             homed = await self._write(record, data, shared=shared)
             if homed:
-                record = _slim(record)
-            self._catalog.add(record)
-            if not homed and not shared:
+                record = record.without_key_parts()
+            elif not shared:
                 self._homeless.add(sha256)
+            self._catalog.add(record)
             self._remember(sha256, data)
             if homed:
                 await self._settle()
@@ -292,21 +287,17 @@ class Store:
                 # A read that ended meanwhile pushed it out of the memory tier.
                 continue
             for key in self._catalog.keys_of(sha256):
-                record = self._catalog.get(key)
-                # As if shared: should the row not be taken, the blob may stay for the next time.
-                if record is None:
-                    continue
-                if not await self._write(record, data, shared=True):
-                    return
-                self._catalog.update(_slim(record))
+                if record := self._catalog.get(key):
+                    # As if shared: should the row not be taken, the blob may stay for the next time.
+                    if not await self._write(record, data, shared=True):
+                        return
+                    self._catalog.update(record.without_key_parts())
             self._homeless.discard(sha256)
-        if self._note:
-            _log.info("store %s: the disk takes writes again", self._path)
-            self._note = ""
+        self._writer.recovered()
 
     async def _write(self, record: Record, data: bytes, *, shared: bool) -> bool:
         write = partial(self._disk.write, shared=shared)
-        return await self._change("write an artifact", write, record, data)
+        return await self._writer.change("write an artifact", write, record, data)
 
     def _remember(self, sha256: bytes, data: bytes) -> None:
         for dropped in self._memory.put(sha256, data, only_copy=sha256 in self._homeless):
@@ -347,7 +338,7 @@ class Store:
         before = self._catalog.total_bytes
         keys = [key for sha256 in victims for key in self._forget(sha256)]
         self._count_evictions(len(keys), reason)
-        await self._change("remove evicted artifacts", self._disk.remove, keys, victims)
+        await self._writer.change("remove evicted artifacts", self._disk.remove, keys, victims)
         return len(keys), before - self._catalog.total_bytes
 
     def _forget(self, sha256: bytes) -> Sequence[str]:
@@ -383,8 +374,8 @@ class Store:
         if self._saving is not None:
             self._saving.cancel()
         await self._save_uses()
-        await self._loop.run_in_executor(self._writer, self._disk.close)
-        self._writer.shutdown()
+        await self._writer.run(self._disk.close)
+        self._writer.close()
         self._readers.shutdown()
 
     def _spawn_save(self) -> None:
@@ -396,7 +387,7 @@ class Store:
             records = [record for key in self._unsaved if (record := self._catalog.get(key))]
             self._unsaved.clear()
             if records:
-                await self._change("save counts of use", self._disk.save_uses, records)
+                await self._writer.change("save counts of use", self._disk.save_uses, records)
 
     def _spawn(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Start what must run to its end whoever waits for it; ``close`` does."""
@@ -404,24 +395,3 @@ class Store:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
-
-    async def _change(self, what: str, change: Callable[..., None], *args: Any) -> bool:
-        """Change the disk, in the writer thread. False when it does not take that, which is counted and told."""
-        try:
-            await self._loop.run_in_executor(self._writer, change, *args)
-        except (OSError, sqlite3.DatabaseError) as error:
-            note = (
-                f"Cannot {what} in {self._path}: {error}. New artifacts are kept in memory only, and old ones fall out "
-                "of it. Free space there or make it writable; nothing needs a restart."
-            )
-            # A full disk fails every write; the log need not say so every time.
-            _log.log(logging.DEBUG if self._note else logging.ERROR, "%s", note)
-            self._note = note
-            self._events.write_failed()
-            return False
-        return True
-
-
-def _slim(record: Record) -> Record:
-    """As it is kept in memory once the disk has the rest."""
-    return dataclasses.replace(record, meta=dataclasses.replace(record.meta, key_parts={}))

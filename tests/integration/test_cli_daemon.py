@@ -107,6 +107,16 @@ def test_watch_goes_on_until_the_daemon_ends(cli: Cli) -> None:
         lines = [json.loads(watch.stdout.readline()) for _ in range(3)]
         assert [line["pid"] for line in lines] == [daemon.pid] * 3
         assert cli("stop").returncode == 0
+        rest, _ = watch.communicate(timeout=60)
+        assert json.loads(rest.splitlines()[-1])["draining"]
+        assert watch.returncode == 0
+
+
+def test_watch_tells_when_the_daemon_is_gone(cli: Cli) -> None:
+    with cli.serving() as daemon, cli.start("status", "--watch", "--json", "--interval", "0.1") as watch:
+        assert watch.stdout is not None
+        watch.stdout.readline()
+        os.kill(daemon.pid, signal.SIGKILL)
         watch.communicate(timeout=60)
         assert watch.returncode == 5
 
