@@ -32,11 +32,14 @@ def both_wait(daemon: DaemonProcess, ranks: list[Rank]) -> None:
         rank.until(lambda least=number + 1: waiting(daemon) >= least, f"{number + 1} wait")
 
 
-@pytest.mark.parametrize("asks", [[], ["--backend", "inductord"]], ids=["by environment", "and by the script"])
-def test_absent(start_rank: StartRank, tmp_path: Path, asks: list[str]) -> None:
-    ended = start_rank(f"unix:{tmp_path}/nobody.sock", command=python("tiny.py", *asks)).trained()
-    assert ended.fallbacks == {"daemon_absent": GRAPHS}
-    assert "inductord serve" in ended.err
+def test_absent(start_rank: StartRank, tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/nobody.sock"
+    # Asked for by the environment alone, and by the script as well.
+    ranks = [start_rank(address, command=python("tiny.py", *asks)) for asks in ([], ["--backend", "inductord"])]
+    for rank in ranks:
+        ended = rank.trained()
+        assert ended.fallbacks == {"daemon_absent": GRAPHS}
+        assert "inductord serve" in ended.err
 
 
 def test_killed_while_ranks_wait(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank, tmp_path: Path) -> None:
@@ -79,7 +82,7 @@ def test_frozen_before_a_rank_connects(tiny: Tiny, start_daemon: StartDaemon, st
 
 
 def test_frozen_while_ranks_wait(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank, tmp_path: Path) -> None:
-    daemon = start_daemon(**gated(tiny, tmp_path))
+    daemon = start_daemon(**gated(tiny, tmp_path) | {"heartbeat_seconds": 0.4})
     ranks = [start_rank(daemon.address, 2) for _ in range(2)]
     both_wait(daemon, ranks)
     daemon.process.send_signal(signal.SIGSTOP)

@@ -35,7 +35,10 @@ def test_the_leader_is_killed_during_its_upload(
     assert leader.kill() == -signal.SIGKILL
     ended = joiner.trained()
     assert (ended.fallbacks, ended.count("led")) == ({}, GRAPHS)
-    assert nonzero(daemon, "inductord_compile_requests_total") == {"cancelled": 1, "led": GRAPHS}
+    requests = nonzero(daemon, "inductord_compile_requests_total")
+    assert requests.pop("led") == GRAPHS
+    # It ended in the middle of what it had to say, and its connection ended: the daemon counts what it saw first.
+    assert requests in ({"rejected": 1}, {"cancelled": 1})
     assert daemon.status().totals.compiles == GRAPHS
 
 

@@ -41,23 +41,20 @@ def make_folder(path: Path) -> None:
     path.mkdir()
 
 
-@pytest.mark.parametrize(
-    "damages", [(flip, cut), (Path.unlink, make_folder)], ids=["corrupted and truncated", "missing and no file"]
-)
-async def test_damaged(
-    tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank, damages: tuple[Callable[[Path], None], ...]
-) -> None:
+async def test_damaged(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank) -> None:
     # Without a memory tier every hit comes from the disk.
-    daemon = start_daemon(**recorded(tiny), memory_bytes=0)
-    await store_all(daemon, tiny)
-    blobs = [path for path in (daemon.store / "blobs").rglob("*") if path.is_file()]
-    assert len(blobs) == GRAPHS
-    for path, damage in zip(blobs, damages, strict=True):
-        damage(path)
-    ended = start_rank(daemon.address).trained()
-    assert (ended.fallbacks, ended.count("led")) == ({}, GRAPHS)
-    status = daemon.status()
-    assert (status.store.quarantined, status.totals.compiles) == (GRAPHS, 2 * GRAPHS)
+    daemons = [start_daemon(**recorded(tiny), memory_bytes=0) for _ in range(2)]
+    for daemon, damages in zip(daemons, ((flip, cut), (Path.unlink, make_folder)), strict=True):
+        await store_all(daemon, tiny)
+        blobs = [path for path in (daemon.store / "blobs").rglob("*") if path.is_file()]
+        for path, damage in zip(blobs, damages, strict=True):
+            damage(path)
+    ranks = [start_rank(daemon.address) for daemon in daemons]
+    for daemon, one in zip(daemons, ranks, strict=True):
+        ended = one.trained()
+        assert (ended.fallbacks, ended.count("led")) == ({}, GRAPHS)
+        status = daemon.status()
+        assert (status.store.quarantined, status.totals.compiles) == (GRAPHS, 2 * GRAPHS)
 
 
 def test_full(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank, tmp_path: Path) -> None:

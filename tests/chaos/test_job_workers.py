@@ -4,7 +4,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -34,34 +34,37 @@ def test_killed_in_mid_compile(tiny: Tiny, start_daemon: StartDaemon, start_rank
     assert daemon.status().totals.compiles == GRAPHS + 1
 
 
-@pytest.mark.parametrize(
-    ("steps", "tries", "settings", "reason", "failure"),
-    [
-        ([["die"]], 2, {}, "worker_died", "died"),
-        ([["allocate", 400 << 20], ["spin"]], 2, {"worker_memory_bytes": 300 << 20}, "worker_out_of_memory", "oom"),
-        ([["spin"]], 1, {"compile_timeout": 1.0}, "compile_timeout", "timeout"),
-    ],
-    ids=["dies at both tries", "out of memory at both tries", "never ends"],
+class GivenUp(NamedTuple):
+    """A fault of the first graph's compile. ``tries``: how often it is met; the other two: how rank and pool count it."""
+
+    steps: list[list[Any]]
+    tries: int
+    settings: dict[str, Any]
+    reason: str
+    failure: str
+
+
+GIVEN_UP = (
+    GivenUp([["die"]], 2, {}, "worker_died", "died"),
+    GivenUp([["allocate", 400 << 20], ["spin"]], 2, {"worker_memory_bytes": 300 << 20}, "worker_out_of_memory", "oom"),
+    GivenUp([["spin"]], 1, {"compile_timeout": 3.0}, "compile_timeout", "timeout"),
 )
-def test_given_up(
-    tiny: Tiny,
-    start_daemon: StartDaemon,
-    start_rank: StartRank,
-    tmp_path: Path,
-    steps: list[list[Any]],
-    tries: int,
-    settings: dict[str, Any],
-    reason: str,
-    failure: str,
-) -> None:
-    daemon = start_daemon(**recorded(tiny, **fault(tmp_path / "faults", tries, *steps)), **settings)
-    ended = start_rank(daemon.address).trained()
-    # The pool goes on: the second graph comes from it.
-    assert (ended.fallbacks, ended.count("led")) == ({reason: 1}, 1)
-    assert nonzero(daemon, "inductord_worker_failures_total") == {failure: tries}
-    assert nonzero(daemon, "inductord_fallback_total") == {reason: 1}
-    assert nonzero(daemon, "inductord_compile_requests_total") == {"failed": 1, "led": 1}
-    assert daemon.status().totals.compiles == tries + 1
+
+
+def test_given_up(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank, tmp_path: Path) -> None:
+    daemons = [
+        start_daemon(**recorded(tiny, **fault(tmp_path / case.reason, case.tries, *case.steps)), **case.settings)
+        for case in GIVEN_UP
+    ]
+    ranks = [start_rank(daemon.address) for daemon in daemons]
+    for case, daemon, rank in zip(GIVEN_UP, daemons, ranks, strict=True):
+        ended = rank.trained()
+        # The pool goes on: the second graph comes from it.
+        assert (ended.fallbacks, ended.count("led")) == ({case.reason: 1}, 1)
+        assert nonzero(daemon, "inductord_worker_failures_total") == {case.failure: case.tries}
+        assert nonzero(daemon, "inductord_fallback_total") == {case.reason: 1}
+        assert nonzero(daemon, "inductord_compile_requests_total") == {"failed": 1, "led": 1}
+        assert daemon.status().totals.compiles == case.tries + 1
 
 
 def test_artifacts_that_are_none(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank, tmp_path: Path) -> None:

@@ -108,10 +108,15 @@ class Rank(training.Running):
             self.process.kill()
 
 
+# Silence of five heartbeats is death to a rank, and a busy machine can make a living daemon that silent.
+_PATIENT = {"heartbeat_seconds": 2.0}
+
+
 def recorded(tiny: Tiny, **environment: str) -> dict[str, Any]:
     """Settings of a daemon whose workers reply with the artifacts of the session's real compile."""
     return {
         "worker_command": shlex.join([sys.executable, str(WORKERS / "recorded.py")]),
+        **_PATIENT,
         "environment": {"RECORDED": str(tiny.artifacts), **environment},
     }
 
@@ -120,6 +125,7 @@ def really_compiling(tiny: Tiny, **environment: str) -> dict[str, Any]:
     """Settings of a daemon with one worker that really compiles."""
     return {
         "worker_command": shlex.join([sys.executable, str(WORKERS / "real.py")]),
+        **_PATIENT,
         "environment": {"WARM_CACHE": str(tiny.cache), **environment},
         "max_workers": 1,
     }
