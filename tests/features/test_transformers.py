@@ -29,11 +29,12 @@ class Sides:
 def sides(
     request: pytest.FixtureRequest, real_daemon: DaemonProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> Sides:
-    """Each side in a process and with caches of its own, side by side."""
+    """Each side in a process and with caches of its own, side by side. What the C++ compiler prepares is prepared once for the
+    plain ones, as the daemon does it for its workers."""
     needs_module("transformers")
     command = python("models.py", *(["--dynamic"] if request.param == "dynamic" else []), *MODELS)
     folder: Path = tmp_path_factory.mktemp(request.param)
-    plain = Running(command, environment(folder / "plain", None))
+    plain = Running(command, environment(tmp_path_factory.getbasetemp() / "models-plain", None))
     try:
         rank = Running(command, environment(folder / "through", real_daemon.address)).finish()
     finally:

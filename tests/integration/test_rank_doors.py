@@ -1,7 +1,9 @@
 """Both doors of a rank: ``backend="inductord"`` and the environment. Each gives what plain Inductor gives, or says why not."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.daemon import DaemonProcess
@@ -9,6 +11,7 @@ from support.training import JOBS, NO_GRAPH_CACHE, Ended, Plain, python, train
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
+MLP = ("mlp.py", "--width", "23")
 GRAPHS = 3
 """Of the small network: forward, backward, inference."""
 
@@ -17,34 +20,26 @@ def served(ended: Ended) -> tuple[int, int, dict[str, int]]:
     return ended.count("requests"), ended.count("hits") + ended.count("joined") + ended.count("led"), ended.fallbacks
 
 
+VARIANTS: list[dict[str, Any]] = [
+    {"mode": "reduce-overhead"},
+    {"options": {"epilogue_fusion": False, "cpp.simdlen": 256}},
+    # One graph of each kind serves all batches but that of 1: Dynamo specialises it, and no other graph may serve it.
+    {"dynamic": True, "batches": [4, 6, 1, 9]},
+]
+
+
 def test_the_backend_takes_what_inductor_takes(real_daemon: DaemonProcess, plain: Plain, tmp_path: Path) -> None:
-    """Each of mode and options changes what is compiled, so each is a compile of its own, also for the daemon."""
+    """Each variant changes what is compiled, so it is a compile of its own, also for the daemon."""
+    graphs = len(VARIANTS) * GRAPHS + 2
     before = real_daemon.status().totals.compiles
-    variants = [["--mode", "reduce-overhead"], ["--options", '{"epilogue_fusion": false, "cpp.simdlen": 256}']]
-    keys: set[str] = set()
-    for variant in variants:
-        common = ["--width", "20", *variant]
-        # Without INDUCTORD=1: the script itself asks.
-        ended = train(
-            tmp_path / "rank",
-            python("mlp.py", *common, "--backend", "inductord"),
-            real_daemon.address,
-            INDUCTORD=None,
-            **NO_GRAPH_CACHE,
-        )
-        assert ended.result == plain(python("mlp.py", *common))
-        assert served(ended) == (GRAPHS, GRAPHS, {}), ended.err
-        keys |= ended.keys
-    assert len(keys) == len(variants) * GRAPHS
-    assert real_daemon.status().totals.compiles - before == len(keys)
-
-
-def test_dynamic_shapes(real_daemon: DaemonProcess, plain: Plain, tmp_path: Path) -> None:
-    """One graph of each kind serves all batches but that of 1: Dynamo specialises it, and no other graph may serve it."""
-    common = ["--width", "21", "--dynamic", "--batches", "4", "6", "1", "9"]
-    ended = train(tmp_path, python("mlp.py", *common, "--backend", "inductord"), real_daemon.address, INDUCTORD=None)
-    assert ended.result == plain(python("mlp.py", *common))
-    assert served(ended) == (GRAPHS + 2, GRAPHS + 2, {}), ended.err
+    command = python("mlp.py", "--width", "20", "--variants", json.dumps(VARIANTS))
+    plain.start(command)
+    # Without INDUCTORD=1: the script itself asks.
+    asking = [*command, "--backend", "inductord"]
+    ended = train(tmp_path / "rank", asking, real_daemon.address, INDUCTORD=None, **NO_GRAPH_CACHE)
+    assert served(ended) == (graphs, graphs, {}), ended.err
+    assert len(ended.keys) == real_daemon.status().totals.compiles - before == graphs
+    assert ended.result == plain(command)
 
 
 def test_mistakes_are_answered_in_inductors_words(tmp_path: Path) -> None:
@@ -55,7 +50,8 @@ def test_mistakes_are_answered_in_inductors_words(tmp_path: Path) -> None:
 
 
 def test_an_unmodified_script_by_environment(real_daemon: DaemonProcess, plain: Plain, tmp_path: Path) -> None:
-    command = python("mlp.py", "--width", "23")
+    command = python(*MLP)
+    plain.start(command)
     first, second = (train(tmp_path / name, command, real_daemon.address) for name in ("first", "second"))
     assert first.result == second.result == plain(command)
     assert (served(first), first.count("led")) == ((GRAPHS, GRAPHS, {}), GRAPHS), first.err
@@ -76,12 +72,9 @@ def alone(real_daemon: DaemonProcess, plain: Plain) -> Iterator[Callable[..., En
     assert real_daemon.status().totals.requests == before
 
 
-MLP = ["--width", "24"]
-
-
 def test_inductord_0_turns_the_backend_into_plain_inductor(alone: Callable[..., Ended], plain: Plain) -> None:
-    ended = alone(python("mlp.py", *MLP, "--backend", "inductord"), INDUCTORD="0")
-    assert ended.result == plain(python("mlp.py", *MLP))
+    ended = alone(python(*MLP, "--backend", "inductord"), INDUCTORD="0")
+    assert ended.result == plain(python(*MLP))
     assert served(ended) == (0, 0, {"disabled": GRAPHS})
     assert ended.err == ""  # the user asked for it
 
@@ -90,9 +83,9 @@ def test_inductord_0_turns_the_backend_into_plain_inductor(alone: Callable[..., 
 def test_an_unknown_torch_gets_plain_inductor_and_a_clear_message(
     alone: Callable[..., Ended], plain: Plain, version: str, backend: str
 ) -> None:
-    command = python("with_torch.py", version, str(JOBS / "mlp.py"), *MLP, "--backend", backend)
+    command = python("with_torch.py", version, str(JOBS / MLP[0]), *MLP[1:], "--backend", backend)
     ended = alone(command)
-    assert ended.result == plain(python("mlp.py", *MLP))
+    assert ended.result == plain(python(*MLP))
     assert served(ended) == (0, 0, {"unsupported_torch": 1})
     assert f"torch {version} is not in the range 2.11 <= torch < 2.16" in ended.err
     assert ended.err.count("unsupported_torch") == 1

@@ -32,40 +32,36 @@ def libraries(cache: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in cache.glob("*/*.main.so")}
 
 
-def test_hits_need_no_compiler_and_leave_caches_that_need_none(real_daemon: DaemonProcess, tmp_path: Path) -> None:
+def test_a_rank_needs_no_compiler_and_its_caches_need_none(real_daemon: DaemonProcess, tmp_path: Path) -> None:
     command = python("mlp.py", "--width", "25")
     address = real_daemon.address
     path, calls = listening_compiler(tmp_path)
     nowhere = str(tmp_path / "no-such-folder")
 
-    first = train(tmp_path / "first", command, address)
+    # What nobody compiled yet the pool compiles.
+    first = train(tmp_path / "first", command, address, PATH=nowhere)
     assert (first.fallbacks, first.count("led")) == ({}, GRAPHS), first.err
     compiles = real_daemon.status().totals.compiles
 
-    bare = tmp_path / "bare"
-    second = train(bare, command, address, PATH=nowhere)
+    # A rank without a compiler takes the identity of the daemon's, so its keys are those of everybody else.
+    second = train(tmp_path / "second", command, address)
     assert second.result == first.result
-    assert (second.fallbacks, second.count("requests"), second.count("hits")) == ({}, GRAPHS, GRAPHS), second.err
+    assert (second.fallbacks, second.count("hits"), second.keys) == ({}, GRAPHS, first.keys), second.err
 
-    # Now Inductor's own cache of graphs answers. It keeps no libraries, and must find those that came with the artifacts.
+    bare = tmp_path / "bare"
     third = train(bare, command, address, PATH=nowhere)
     assert third.result == first.result
-    assert (third.fallbacks, third.count("requests")) == ({}, 0), third.err
+    assert (third.fallbacks, third.count("requests"), third.count("hits")) == ({}, GRAPHS, GRAPHS), third.err
+
+    # Now Inductor's own cache of graphs answers. It keeps no libraries, and must find those that came with the artifacts.
+    fourth = train(bare, command, address, PATH=nowhere)
+    assert fourth.result == first.result
+    assert (fourth.fallbacks, fourth.count("requests")) == ({}, 0), fourth.err
     assert real_daemon.status().totals.compiles == compiles
 
     # So does a job that knows nothing of inductord. It may ask the compiler what it can, but builds no kernel.
     before = libraries(bare / "inductor")
-    fourth = train(bare, command, None, PATH=path)
-    assert fourth.result == first.result
+    fifth = train(bare, command, None, PATH=path)
+    assert fifth.result == first.result
     assert [call for call in calls.read_text().splitlines() if ".main." in call] == []
     assert libraries(bare / "inductor") == before != {}
-
-
-def test_without_compiler_and_without_hit_the_pool_compiles(real_daemon: DaemonProcess, tmp_path: Path) -> None:
-    """The rank takes the identity of the daemon's compiler, so its keys are those of everybody else."""
-    command = python("mlp.py", "--width", "26")
-    first = train(tmp_path / "bare", command, real_daemon.address, PATH=str(tmp_path / "no-such-folder"))
-    assert (first.fallbacks, first.count("led")) == ({}, GRAPHS), first.err
-    second = train(tmp_path / "second", command, real_daemon.address)
-    assert second.result == first.result
-    assert (second.fallbacks, second.count("hits"), second.keys) == ({}, GRAPHS, first.keys), second.err
