@@ -18,6 +18,7 @@ from typing import Any
 from _common import INDUCTORD, clean_environment, serving
 
 _PR_SET_CHILD_SUBREAPER = 36
+_CLUSTER_TIMEOUT_S = 120.0
 _ORPHANS_TIMEOUT_S = 30.0
 
 
@@ -63,10 +64,23 @@ def run_shared(
     folder.mkdir(exist_ok=True)
     report = folder / "report.json"
     with serving(folder, env, daemon_flags) as daemon:
+        if "ray" in daemon_flags:
+            # A cluster is up before a job comes; a local Ray has to be given the time for that.
+            _wait_for_a_worker(daemon.address)
         through = [INDUCTORD, "run", "--address", daemon.address, "--report-file", str(report), "--"]
         subprocess.run([*through, *command], env=env, check=True)
     found: Mapping[str, Any] = json.loads(report.read_text())
     return found
+
+
+def _wait_for_a_worker(address: str) -> None:
+    deadline = time.monotonic() + _CLUSTER_TIMEOUT_S
+    while time.monotonic() < deadline:
+        status = subprocess.run([INDUCTORD, "status", "--json", "--address", address], capture_output=True, check=True)
+        if json.loads(status.stdout)["pool"].get("idle"):
+            return
+        time.sleep(1.0)
+    print("no worker of the cluster is ready yet; the job starts all the same", file=sys.stderr)
 
 
 class CpuMeter:

@@ -88,8 +88,8 @@ class ChosenPool:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await self._pool.start()
-        except (PoolUnavailable, TimeoutError) as error:
-            reason = str(error) or f"it did not start within {_START_SECONDS:g} s"
+        except Exception as error:
+            reason = _reason(error)
             if self._make_other is None:
                 raise PoolUnavailable(reason) from error
             first, self._pool = self._pool, self._make_other()
@@ -118,6 +118,17 @@ class ChosenPool:
             await asyncio.wait({self._starting}, timeout=grace)
             self._starting.cancel()
         await self._pool.stop(grace)
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case PoolUnavailable():
+            return str(error)
+        case TimeoutError():
+            return f"it did not start within {_START_SECONDS:g} s"
+        case _:
+            _log.error("a pool did not start, for a reason that it does not know", exc_info=error)
+            return f"{type(error).__name__}: {error}"
 
 
 def choose_pool(config: DaemonConfig, scratch: Path, on_worker_failure: Callable[[str], None]) -> ChosenPool:

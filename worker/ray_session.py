@@ -55,7 +55,7 @@ class RaySession:
             self._scratch = _session_scratch(scratch)
         try:
             self._connect(address, machine)
-        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        except Exception as error:
             self.close()
             what = "a local Ray cannot be started" if address == "local" else f"no Ray answers at {address}"
             raise PoolUnavailable(f"{what}: {type(error).__name__}: {error}") from error
