@@ -18,7 +18,18 @@ from inductord.daemon.graphs import GraphBuffer
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.orders import Order
 from inductord.daemon.outbox import Delivery, Outbox
-from inductord.daemon.singleflight import (
+from inductord.daemon.store import ArtifactTooLarge, Meta, Store
+from inductord.v1.compiler_pb2 import (
+    FAILURE_KIND_POOL_UNAVAILABLE,
+    FAILURE_KIND_TOO_LARGE,
+    FAILURE_KIND_UNLOADABLE,
+    KEY_STATE_STORED,
+    BlobHeader,
+    CompileFailure,
+    KeyState,
+)
+from inductord.worker.pool import Compiled, Failed, Job, Outcome, Pool, failed
+from inductord.worker.singleflight import (
     Abandon,
     Action,
     AskGraph,
@@ -31,17 +42,6 @@ from inductord.daemon.singleflight import (
     SingleFlight,
     Tell,
 )
-from inductord.daemon.store import ArtifactTooLarge, Meta, Store
-from inductord.v1.compiler_pb2 import (
-    FAILURE_KIND_POOL_UNAVAILABLE,
-    FAILURE_KIND_TOO_LARGE,
-    FAILURE_KIND_UNLOADABLE,
-    KEY_STATE_STORED,
-    BlobHeader,
-    CompileFailure,
-    KeyState,
-)
-from inductord.worker.pool import Compiled, Failed, Job, Outcome, Pool, failed
 
 _log = logging.getLogger("inductord.dispatch")
 

@@ -7,8 +7,8 @@ import asyncio
 import dataclasses
 
 from inductord.daemon.blobs import Outgoing
-from inductord.daemon.singleflight import AskGraph, Fail, Reject, Tell
 from inductord.v1.compiler_pb2 import Served
+from inductord.worker.singleflight import AskGraph, Fail, Reject, Tell
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

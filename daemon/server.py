@@ -33,11 +33,11 @@ from inductord.daemon.scratch import ScratchUnusable, find_scratch, scratch_cand
 from inductord.daemon.service.admin import AdminService
 from inductord.daemon.service.compiler import CompilerService, ServiceLimits
 from inductord.daemon.service.interceptor import Interceptor
-from inductord.daemon.singleflight import Limits, SingleFlight
 from inductord.daemon.status import StatusBoard
 from inductord.daemon.store import Store, StoreBusy, StoreError
 from inductord.v1 import admin_pb2, admin_pb2_grpc, compiler_pb2, compiler_pb2_grpc
 from inductord.v1.compiler_pb2 import COMPILE_STATE_UPLOADING
+from inductord.worker.singleflight import Limits, SingleFlight
 
 _log = logging.getLogger("inductord.server")
 

@@ -21,10 +21,10 @@ from inductord.daemon.orders import check_key, check_requester, check_stats, par
 from inductord.daemon.outbox import Broken, Delivery, Event
 from inductord.daemon.service.errors import rejection
 from inductord.daemon.service.stream import CompileStream, GraphUnavailable
-from inductord.daemon.singleflight import AskGraph, Fail, Reject, Tell
 from inductord.v1 import compiler_pb2 as pb
 from inductord.v1.compiler_pb2_grpc import CompilerServiceServicer
 from inductord.worker.pool import Pool
+from inductord.worker.singleflight import AskGraph, Fail, Reject, Tell
 
 MAX_LOOKUP_KEYS = 4096
 

@@ -3,7 +3,7 @@
 import grpc
 
 from inductord.daemon import errors
-from inductord.daemon.singleflight import RejectReason
+from inductord.worker.singleflight import RejectReason
 
 _CODES: dict[type[errors.ServiceError], grpc.StatusCode] = {
     errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,

@@ -21,8 +21,8 @@ from inductord.daemon.metrics import table
 from inductord.daemon.outbox import Broken, Outbox
 from inductord.daemon.scratch import ScratchUnusable, find_scratch, scratch_candidates
 from inductord.daemon.service.errors import rejection, status_code
-from inductord.daemon.singleflight import AskGraph, Fail, RejectReason, Tell
 from inductord.v1 import compiler_pb2 as pb
+from inductord.worker.singleflight import AskGraph, Fail, RejectReason, Tell
 
 pytestmark = pytest.mark.unit
 

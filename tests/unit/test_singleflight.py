@@ -2,7 +2,8 @@
 
 import pytest
 
-from inductord.daemon.singleflight import (
+from inductord.v1 import compiler_pb2 as pb
+from inductord.worker.singleflight import (
     Abandon,
     Action,
     AskGraph,
@@ -16,7 +17,6 @@ from inductord.daemon.singleflight import (
     SingleFlight,
     Tell,
 )
-from inductord.v1 import compiler_pb2 as pb
 
 pytestmark = pytest.mark.unit
 

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from inductord.daemon.singleflight import (
+from inductord.v1 import compiler_pb2 as pb
+from inductord.worker.singleflight import (
     Abandon,
     Action,
     AskGraph,
@@ -27,7 +28,6 @@ from inductord.daemon.singleflight import (
     SingleFlight,
     Tell,
 )
-from inductord.v1 import compiler_pb2 as pb
 
 pytestmark = pytest.mark.unit
 

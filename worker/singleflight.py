@@ -20,7 +20,6 @@ import dataclasses
 import enum
 from collections.abc import Callable, Iterable
 
-from inductord.daemon.failures import FailureMemory
 from inductord.v1.compiler_pb2 import (
     COMPILE_STATE_COMPILING,
     COMPILE_STATE_QUEUED,
@@ -35,6 +34,7 @@ from inductord.v1.compiler_pb2 import (
     KeyState,
     Served,
 )
+from inductord.worker.failure_memory import FailureMemory
 
 
 @dataclasses.dataclass(frozen=True)
