@@ -1,0 +1,1 @@
+"""Repeated regions of a Dynamo graph: where it is cut, so that each distinct piece is compiled once."""
