@@ -28,7 +28,7 @@ from inductord.v1.compiler_pb2 import (
     CompileFailure,
     KeyState,
 )
-from inductord.worker.pool import Compiled, Failed, Job, Outcome, Pool, failed
+from inductord.worker.pool import Compiled, Failed, Job, Outcome, Pool, Priority, failed
 from inductord.worker.singleflight import (
     Abandon,
     Action,
@@ -87,6 +87,8 @@ class Dispatcher:
         self._ids = itertools.count(1)
         self._waiters: dict[int, Waiter] = {}
         self._orders: dict[str, Order] = {}
+        # Keys that somebody waits or waited for, of those on their way.
+        self._urgent: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._abandoned: set[asyncio.Task[None]] = set()
         # Whoever sends the same artifact at the same time shares its chunks.
@@ -141,10 +143,19 @@ class Dispatcher:
         self._waiters[waiter.id] = waiter
         try:
             self._perform(self._flights.open(waiter.id, order.key))
+            self._urge(order)
             yield waiter
         finally:
             self._perform(self._flights.cancel(waiter.id))
             del self._waiters[waiter.id]
+
+    def _urge(self, order: Order) -> None:
+        """A rank that waits for what was submitted ahead of time lifts it above what nobody waits for."""
+        if order.speculative or order.key not in self._orders or order.key in self._urgent:
+            return
+        self._urgent.add(order.key)
+        if order.key in self._tasks:
+            self._pool.promote(order.key)
 
     def uploaded(self, waiter: Waiter, graph: bytes) -> None:
         """The graph that ``waiter`` was asked for. Call it within the reservation of its bytes."""
@@ -194,7 +205,8 @@ class Dispatcher:
 
     async def _compile(self, order: Order) -> None:
         key = order.key
-        outcome = await self._run(Job(key, self.graphs.get(key), order.toolchain), order)
+        priority = Priority.WAITED_FOR if key in self._urgent else Priority.SPECULATIVE
+        outcome = await self._run(Job(key, self.graphs.get(key), order.toolchain, priority), order)
         self._ledger.compiled(order, outcome)
         published = await self._publish(order, outcome) if isinstance(outcome, Compiled) else outcome
         # Gone from here before single-flight hears of it: it may dispatch the same key again.
@@ -260,6 +272,7 @@ class Dispatcher:
                 case Forget():
                     self.graphs.forget(action.key)
                     del self._orders[action.key]
+                    self._urgent.discard(action.key)
                     self._forgotten.set()
                 case _:
                     assert_never(action)

@@ -31,6 +31,7 @@ class Order:
     nodes: int
     job: str
     rank: int
+    speculative: bool
     key_parts: Mapping[str, str]
 
 
@@ -120,5 +121,6 @@ def parse_order(message: OpenCompile) -> Order:
         nodes=message.nodes,
         job=requester.job,
         rank=requester.rank,
+        speculative=message.speculative,
         key_parts=parts,
     )

@@ -105,6 +105,10 @@ class ChosenPool:
             return failed(FAILURE_KIND_POOL_UNAVAILABLE, self._trouble)
         return await self._pool.compile(job, started)
 
+    def promote(self, key: str) -> None:
+        """See ``Pool.promote``."""
+        self._pool.promote(key)
+
     def status(self) -> PoolStatus:
         """See ``Pool.status``."""
         status = self._pool.status()

@@ -5,7 +5,6 @@ comes as a function.
 """
 
 import asyncio
-import collections
 import dataclasses
 import logging
 import time
@@ -13,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 from inductord.worker.failures import WorkerFailure
-from inductord.worker.pool import PoolUnavailable
+from inductord.worker.pool import PoolUnavailable, Priority
 from inductord.worker.starts import Starts
 
 _log = logging.getLogger("inductord.pool")
@@ -55,6 +54,13 @@ class Worker(Protocol):
 WorkerT = TypeVar("WorkerT", bound=Worker)
 
 
+@dataclasses.dataclass(eq=False, slots=True)
+class Claim:
+    """A place in the queue for a worker. ``priority`` may be raised while it waits."""
+
+    priority: Priority = Priority.WAITED_FOR
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class CrewSize:
     """How many workers there shall be at most, how many stay warm, and after how many seconds idle the others leave."""
@@ -87,7 +93,8 @@ class Crew(Generic[WorkerT]):
         self._busy: set[WorkerT] = set()
         self._starting: set[asyncio.Task[None]] = set()
         self._closing: set[asyncio.Task[None]] = set()
-        self._waiters: collections.deque[asyncio.Future[WorkerT]] = collections.deque()
+        # In the order of their calls.
+        self._waiters: dict[asyncio.Future[WorkerT], Claim] = {}
         self._warm = 0
         self._last_used = time.monotonic()
         self._ticker: asyncio.Task[None] | None = None
@@ -123,8 +130,8 @@ class Crew(Generic[WorkerT]):
         self._ticker = asyncio.create_task(self._let_idle_go(), name="idle workers leave")
         self._wake()
 
-    async def acquire(self) -> WorkerT:
-        """A worker, in the order of calls. Give it back with ``release`` or ``retire``.
+    async def acquire(self, claim: Claim) -> WorkerT:
+        """A worker, by priority and then in the order of calls. Give it back with ``release`` or ``retire``.
 
         Raises:
             PoolUnavailable: none can be started, or the crew stops.
@@ -142,13 +149,13 @@ class Crew(Generic[WorkerT]):
         if self._is_hopeless() and self._starts.delay > 0:
             raise PoolUnavailable(self._hopeless())
         waiter: asyncio.Future[WorkerT] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        self._waiters[waiter] = claim
         self._wake()
         try:
             return await waiter
         except asyncio.CancelledError:
             if waiter.cancelled():
-                self._waiters.remove(waiter)
+                self._waiters.pop(waiter, None)
             elif waiter.exception() is None:
                 self.release(waiter.result())
             raise
@@ -235,7 +242,9 @@ class Crew(Generic[WorkerT]):
 
     def _offer(self, worker: WorkerT) -> None:
         while self._waiters:
-            waiter = self._waiters.popleft()
+            # The first of those that are most urgent: min keeps the order of the calls.
+            waiter = min(self._waiters, key=lambda each: self._waiters[each].priority)
+            del self._waiters[waiter]
             if not waiter.done():
                 self._busy.add(worker)
                 waiter.set_result(worker)
@@ -256,8 +265,8 @@ class Crew(Generic[WorkerT]):
         return f"no worker can be started; the next try is in {self._starts.delay:.0f} s. {self._starts.last_failure}"
 
     def _fail_waiters(self, why: str) -> None:
-        while self._waiters:
-            waiter = self._waiters.popleft()
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(PoolUnavailable(why))
 

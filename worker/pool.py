@@ -4,11 +4,19 @@ Two real pools implement it, ``local_pool`` (processes of this node) and ``ray_p
 """
 
 import dataclasses
+import enum
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from inductord.v1.admin_pb2 import PoolStatus
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, Toolchain
+
+
+class Priority(enum.IntEnum):
+    """Who is served first. Lower goes first."""
+
+    WAITED_FOR = 0
+    SPECULATIVE = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,6 +26,7 @@ class Job:
     key: str
     graph: bytes
     toolchain: Toolchain
+    priority: Priority = Priority.WAITED_FOR
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,6 +79,9 @@ class Pool(Protocol):
         Never raises for what a graph or a worker does: a dead worker is a ``Failed``. Cancelling it abandons the job:
         if a worker has it, that worker is ended.
         """
+
+    def promote(self, key: str) -> None:
+        """Somebody waits now for what was submitted as speculative. Ignored for a key that waits for no worker."""
 
     def status(self) -> PoolStatus:
         """A snapshot, cheap enough to be taken at every scrape."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from inductord.v1.compiler_pb2 import FailureKind
 from inductord.worker import compile_task, limits, verdicts
-from inductord.worker.crew import Crew, CrewSize, StartFailed
+from inductord.worker.crew import Claim, Crew, CrewSize, StartFailed
 from inductord.worker.failures import WorkerFailure
 from inductord.worker.pool import Job, PoolUnavailable, failed
 from inductord.worker.process import CompileGraph, Warm
@@ -134,11 +134,11 @@ class RayPool(StaffedPool["RayWorker"]):
             raise
         return worker
 
-    async def _take(self, crew: Crew["RayWorker"]) -> "RayWorker":
+    async def _take(self, crew: Crew["RayWorker"], claim: Claim) -> "RayWorker":
         from inductord.worker.ray_handle import ActorLost
 
         while True:
-            worker = await crew.acquire()
+            worker = await crew.acquire(claim)
             try:
                 # Nobody tells of the death of an idle actor, or of its node. A job must not be lost to find out.
                 async with asyncio.timeout(_ANSWER_SECONDS):

@@ -12,9 +12,9 @@ from typing import ClassVar, Generic
 
 from inductord.v1.admin_pb2 import PoolStatus
 from inductord.v1.compiler_pb2 import FailureKind
-from inductord.worker.crew import Crew, CrewSize, WorkerT
+from inductord.worker.crew import Claim, Crew, CrewSize, WorkerT
 from inductord.worker.failures import WorkerFailure
-from inductord.worker.pool import Failed, Job, Outcome, PoolUnavailable, failed
+from inductord.worker.pool import Failed, Job, Outcome, PoolUnavailable, Priority, failed
 from inductord.worker.verdicts import Verdict
 
 _log = logging.getLogger("inductord.pool")
@@ -30,6 +30,8 @@ class StaffedPool(abc.ABC, Generic[WorkerT]):
         self._crashes = 0
         self._size = CrewSize(0, 0, 0.0)
         self._crew: Crew[WorkerT] | None = None
+        # Of jobs that wait for a worker.
+        self._claims: dict[Claim, str] = {}
 
     @abc.abstractmethod
     async def _start_worker(self) -> WorkerT:
@@ -49,11 +51,21 @@ class StaffedPool(abc.ABC, Generic[WorkerT]):
         """See ``Pool.compile``."""
         if self._crew is None:
             return failed(FailureKind.FAILURE_KIND_POOL_UNAVAILABLE, f"the {self.kind} pool is not started")
+        claim = Claim(job.priority)
+        self._claims[claim] = job.key
         try:
-            worker = await self._take(self._crew)
+            worker = await self._take(self._crew, claim)
         except PoolUnavailable as error:
             return failed(FailureKind.FAILURE_KIND_POOL_UNAVAILABLE, str(error))
+        finally:
+            del self._claims[claim]
         return await self._run(self._crew, worker, job, started)
+
+    def promote(self, key: str) -> None:
+        """See ``Pool.promote``."""
+        for claim, waiting in self._claims.items():
+            if waiting == key:
+                claim.priority = Priority.WAITED_FOR
 
     def status(self) -> PoolStatus:
         """See ``Pool.status``."""
@@ -68,9 +80,9 @@ class StaffedPool(abc.ABC, Generic[WorkerT]):
         if self._crew is not None:
             await self._crew.stop(grace)
 
-    async def _take(self, crew: Crew[WorkerT]) -> WorkerT:
+    async def _take(self, crew: Crew[WorkerT], claim: Claim) -> WorkerT:
         """A worker that can take a job. Raises ``PoolUnavailable``."""
-        return await crew.acquire()
+        return await crew.acquire(claim)
 
     async def _run(self, crew: Crew[WorkerT], worker: WorkerT, job: Job, started: Callable[[], None]) -> Outcome:
         began = time.monotonic()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.daemon import DaemonProcess
 from support.pools import until
-from support.rank import key_of, rank
+from support.rank import RankStream, key_of, rank
 
 from inductord.v1 import compiler_pb2 as pb
 
@@ -147,6 +147,33 @@ async def test_a_queued_compile_that_nobody_waits_for_is_dropped(
         go.touch()
         await first.finish()
     assert compiled(worker_log) == 1
+
+
+async def test_what_ranks_wait_for_goes_before_what_nobody_waits_for(
+    start_daemon: Callable[..., DaemonProcess], worker_log: Path, tmp_path: Path
+) -> None:
+    daemon = start_daemon(max_workers=1, environment={"SCRIPTED_LOG": str(worker_log)})
+    busy, *ahead, waited = graph(["wait_for", str(tmp_path / "go")]), *(graph(["size", n]) for n in (1, 2, 3, 4))
+    async with rank(daemon.address) as one, rank(daemon.address) as other:
+
+        async def submit(script: bytes, queued: int, *, speculative: bool) -> RankStream:
+            stream = await one.open(key_of(script), speculative=speculative)
+            await stream.until("send_graph")
+            await stream.upload(script)
+            await until(lambda: daemon.status().pool.queued == queued, "it is queued")
+            return stream
+
+        streams = [await submit(busy, 0, speculative=False)]
+        await streams[0].until_state(pb.COMPILE_STATE_COMPILING)
+        streams += [await submit(script, number, speculative=True) for number, script in enumerate(ahead, 1)]
+        streams.append(await submit(waited, 4, speculative=False))
+        # A rank comes to wait for the last of those that were submitted ahead of time.
+        streams.append(await other.open(key_of(ahead[-1])))
+        await streams[-1].until("progress")
+        (tmp_path / "go").touch()
+        await asyncio.gather(*(stream.finish() for stream in streams))
+    order = [json.loads(line)["graph"].encode() for line in worker_log.read_text().splitlines()]
+    assert order == [busy, ahead[2], waited, ahead[0], ahead[1]]
 
 
 async def test_a_failure_reaches_everyone_and_is_remembered(

@@ -140,7 +140,7 @@ class CompileRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[OpenCompile, _Mapping]] = ..., graph: _Optional[_Union[BlobHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ..., refused: _Optional[_Union[GraphRefused, _Mapping]] = ..., send_artifact: _Optional[_Union[SendArtifact, _Mapping]] = ...) -> None: ...
 
 class OpenCompile(_message.Message):
-    __slots__ = ("client", "key", "toolchain", "kind", "requester", "nodes", "key_parts", "reads_files")
+    __slots__ = ("client", "key", "toolchain", "kind", "requester", "nodes", "key_parts", "reads_files", "speculative")
     class KeyPartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -156,6 +156,7 @@ class OpenCompile(_message.Message):
     NODES_FIELD_NUMBER: _ClassVar[int]
     KEY_PARTS_FIELD_NUMBER: _ClassVar[int]
     READS_FILES_FIELD_NUMBER: _ClassVar[int]
+    SPECULATIVE_FIELD_NUMBER: _ClassVar[int]
     client: Version
     key: str
     toolchain: Toolchain
@@ -164,7 +165,8 @@ class OpenCompile(_message.Message):
     nodes: int
     key_parts: _containers.ScalarMap[str, str]
     reads_files: bool
-    def __init__(self, client: _Optional[_Union[Version, _Mapping]] = ..., key: _Optional[str] = ..., toolchain: _Optional[_Union[Toolchain, _Mapping]] = ..., kind: _Optional[_Union[GraphKind, str]] = ..., requester: _Optional[_Union[Requester, _Mapping]] = ..., nodes: _Optional[int] = ..., key_parts: _Optional[_Mapping[str, str]] = ..., reads_files: bool = ...) -> None: ...
+    speculative: bool
+    def __init__(self, client: _Optional[_Union[Version, _Mapping]] = ..., key: _Optional[str] = ..., toolchain: _Optional[_Union[Toolchain, _Mapping]] = ..., kind: _Optional[_Union[GraphKind, str]] = ..., requester: _Optional[_Union[Requester, _Mapping]] = ..., nodes: _Optional[int] = ..., key_parts: _Optional[_Mapping[str, str]] = ..., reads_files: bool = ..., speculative: bool = ...) -> None: ...
 
 class Requester(_message.Message):
     __slots__ = ("job", "rank", "world_size", "pid")
