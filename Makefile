@@ -9,6 +9,8 @@ POOL ?= local
 RANKS ?= 4
 STEPS ?= 20
 ARGS ?=
+# Each file of tests stays in one process: what it starts is shared by its tests. More than four want more memory than time.
+PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
 
 # Stubs come from the oldest generator that we support: generated code refuses a gRPC or protobuf older than itself.
 GRPC_TOOLS := grpcio-tools==1.62.3
@@ -31,6 +33,7 @@ help: ## Show this list
 	@echo
 	@echo '  PYTHON=$(PYTHON)  interpreter for new venvs, 3.11 or later'
 	@echo '  VENV=$(VENV)  where the environment is kept'
+	@echo '  PARALLEL=$(PARALLEL)  how tests are spread; empty: one after the other'
 	@echo '  ARGS=  further arguments of pytest, such as ARGS="-m unit" or ARGS="-k hit -x"'
 	@echo '  POOL=$(POOL) RANKS=$(RANKS) STEPS=$(STEPS)  of the demo; POOL=ray compiles on Ray'
 
@@ -38,7 +41,7 @@ demo: venv ## Train on plain Inductor, then through inductord, and compare
 	@$(BIN)/python demo/compare.py --pool $(POOL) --ranks $(RANKS) --steps $(STEPS)
 
 test: venv ## Run all tests
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 lint: venv ## Check style, types and protos
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """Fixtures for all tests."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +21,13 @@ def no_process_is_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def prepared_by_workers(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What real workers prepare is prepared once in a session."""
-    share_prepared(tmp_path_factory.mktemp("prepared"))
+    """What real workers prepare is prepared once in a session, also when processes of pytest-xdist share it."""
+    session = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        session = session.parent
+    folder = session / "prepared"
+    folder.mkdir(exist_ok=True)
+    share_prepared(folder)
 
 
 @pytest.fixture
