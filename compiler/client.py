@@ -235,19 +235,20 @@ class Client:
         for start in range(0, len(graph), limits.chunk_bytes):
             stream.send(pb.CompileRequest(chunk=graph[start : start + limits.chunk_bytes]))
 
-    def report(self, requester: pb.Requester, stats: pb.RankStats) -> None:
-        """Tell the daemon what this rank did so far, if there is a connection.
+    def report(self, requester: pb.Requester, stats: pb.RankStats, trace: pb.RankTrace) -> pb.ReportRankResponse | None:
+        """Tell the daemon what this rank did so far and when. None when there is no connection.
 
         Raises:
             Unavailable: it was not taken.
         """
         channel = self._channel
         if channel is None or self._pid != os.getpid():
-            return
+            return None
         try:
-            CompilerServiceStub(channel).ReportRank(
-                pb.ReportRankRequest(requester=requester, stats=stats), timeout=_REPORT_TIMEOUT_S
+            answer: pb.ReportRankResponse = CompilerServiceStub(channel).ReportRank(
+                pb.ReportRankRequest(requester=requester, stats=stats, trace=trace), timeout=_REPORT_TIMEOUT_S
             )
+            return answer
         except ValueError as error:
             raise Unavailable(Fallback.DAEMON_LOST, _CLOSED) from error
         except grpc.RpcError as error:

@@ -18,8 +18,9 @@ from inductord.compiler.progress import ProgressLine
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.settings import RankSettings
 from inductord.compiler.telemetry import Telemetry
+from inductord.compiler.timeline import SpanRecorder
 from inductord.compiler.versions import this_version
-from inductord.v1.compiler_pb2 import FailureKind, GraphKind, OpenCompile
+from inductord.v1.compiler_pb2 import FailureKind, GraphKind, OpenCompile, StageKind
 
 log = logging.getLogger("inductord")
 
@@ -64,22 +65,34 @@ class Offload:
         """The compiled graph, from the daemon or compiled here; raises what the local compile raises."""
         label = f"{_KINDS[call.kind]} of {call.nodes} nodes"
         try:
-            try:
-                return self._through_daemon(call, label)
-            except FallBack as fallback:
-                self._telemetry.fell_back(fallback.reason, str(fallback), label)
-            start = time.perf_counter()
-            try:
-                return in_process()
-            finally:
-                self._telemetry.compiled_here(time.perf_counter() - start)
+            with self._telemetry.timeline.graph(call.kind, call.nodes) as recorder:
+                try:
+                    return self._through_daemon(call, label, recorder)
+                except FallBack as fallback:
+                    recorder.fell_back(fallback.reason)
+                    self._telemetry.fell_back(fallback.reason, str(fallback), label)
+                return self._compile_here(in_process, recorder)
         finally:
             self._report()
 
-    def _through_daemon(self, call: GraphCall, label: str) -> Any:
+    def frame_traced(self, kind: StageKind, compile_id: str, start_unix: float, seconds: float) -> None:
+        """PyTorch is done with a frame, its graphs included; see ``Timeline.traced``."""
+        self._telemetry.timeline.traced(kind, compile_id, start_unix, seconds)
+        if time.monotonic() >= self._avoid_until:
+            self._report()
+
+    def _compile_here(self, in_process: InProcess, recorder: SpanRecorder) -> Any:
+        try:
+            with recorder.stage(StageKind.STAGE_KIND_LOCAL_COMPILE) as watch:
+                return in_process()
+        finally:
+            self._telemetry.compiled_here(watch.seconds)
+
+    def _through_daemon(self, call: GraphCall, label: str, recorder: SpanRecorder) -> Any:
         self._check_wanted(call)
-        identified = self._identify(call)
+        identified = self._identify(call, recorder)
         key = identified.key
+        recorder.identified(key.digest)
         log.debug("inductord: %s is %s", label, key.digest)
         request = OpenCompile(
             client=this_version(),
@@ -90,13 +103,13 @@ class Offload:
             nodes=call.nodes,
             key_parts=key.parts,
         )
-        start = time.perf_counter()
-        received = self._receive(request, call, identified, f"{label} ({key.digest[:12]})")
-        waited = time.perf_counter() - start
-        start = time.perf_counter()
-        loaded = self._load(received, call, key.digest)
+        with recorder.stage(StageKind.STAGE_KIND_WAIT) as wait:
+            received = self._receive(request, call, identified, f"{label} ({key.digest[:12]})", recorder)
+        with recorder.stage(StageKind.STAGE_KIND_LOAD) as load:
+            loaded = self._load(received, call, key.digest)
+        recorder.served(received.served)
         self._telemetry.served(
-            received.served, waited, time.perf_counter() - start, received.compile_seconds, len(received.artifact)
+            received.served, wait.seconds, load.seconds, received.compile_seconds, len(received.artifact)
         )
         return loaded
 
@@ -114,30 +127,37 @@ class Offload:
                 Fallback.DAEMON_SILENT, f"the daemon was silent; it is asked again after {_AVOID_SILENT_S:.0f} s"
             )
 
-    def _identify(self, call: GraphCall) -> graph_key.Identified:
+    def _identify(self, call: GraphCall, recorder: SpanRecorder) -> graph_key.Identified:
         with self._daemon_errors():
             cxx_elsewhere = self._client.capabilities().cxx
-        start = time.perf_counter()
         try:
-            identified = graph_key.identify(call, cxx_elsewhere)
+            with recorder.stage(StageKind.STAGE_KIND_KEY) as watch:
+                identified = graph_key.identify(call, cxx_elsewhere)
         except bypass.Bypass as reason:
             raise FallBack(reason.reason, str(reason)) from reason
         except Exception as error:
             raise FallBack(Fallback.KEY_FAILED, f"{type(error).__name__}: {error}") from error
-        self._telemetry.requested(identified.key.digest, time.perf_counter() - start)
+        self._telemetry.requested(identified.key.digest, watch.seconds)
         return identified
 
-    def _receive(self, request: OpenCompile, call: GraphCall, identified: graph_key.Identified, label: str) -> Received:
+    def _receive(
+        self,
+        request: OpenCompile,
+        call: GraphCall,
+        identified: graph_key.Identified,
+        label: str,
+        recorder: SpanRecorder,
+    ) -> Received:
         line = ProgressLine(label, enabled=self._settings.progress)
 
         def serialize() -> bytes:
-            start = time.perf_counter()
-            try:
-                content = wire.dumps(call)
-            except wire.NotSerializable as error:
-                raise FallBack(Fallback.SERIALIZE_FAILED, str(error)) from error
-            graph = payload.pack_graph(payload.Graph(identified.toolchain, call.kind, identified.ambient, content))
-            self._telemetry.sent(len(graph), time.perf_counter() - start)
+            with recorder.stage(StageKind.STAGE_KIND_SERIALIZE) as watch:
+                try:
+                    content = wire.dumps(call)
+                except wire.NotSerializable as error:
+                    raise FallBack(Fallback.SERIALIZE_FAILED, str(error)) from error
+                graph = payload.pack_graph(payload.Graph(identified.toolchain, call.kind, identified.ambient, content))
+            self._telemetry.sent(len(graph), watch.seconds)
             return graph
 
         try:
@@ -172,8 +192,12 @@ class Offload:
             raise FallBack(Fallback.INSTALL_FAILED, str(error)) from error
 
     def _report(self) -> None:
+        timeline = self._telemetry.timeline
+        sent = time.time()
         try:
-            self._client.report(self._telemetry.requester(), self._telemetry.snapshot())
+            answer = self._client.report(self._telemetry.requester(), self._telemetry.snapshot(), timeline.trace())
+            if answer is not None:
+                timeline.answered(answer.taken, answer.answered_unix, sent, time.time())
         except Unavailable as lost:
             # The counts are cumulative: the next report carries these too, and the file at exit has them all.
             log.debug("inductord: the daemon did not take this rank's counts: %s", lost)

@@ -46,12 +46,13 @@ def _ready() -> bool:
             )
             return False
         try:
-            from inductord.compiler.adapter import seam, shared_objects
+            from inductord.compiler.adapter import frames, seam, shared_objects
             from inductord.compiler.offload import Offload
 
             offload = Offload(settings, Client(settings.address), telemetry)
             seam.install(functools.partial(_route, offload))
             shared_objects.install()
+            frames.watch(offload.frame_traced)
         except (ImportError, AttributeError) as error:
             telemetry.fell_back(
                 Fallback.UNSUPPORTED_TORCH,

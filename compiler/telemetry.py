@@ -16,6 +16,7 @@ from google.protobuf import json_format
 
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.settings import RankSettings
+from inductord.compiler.timeline import Timeline
 from inductord.v1.compiler_pb2 import RankStats, Requester, Served
 
 log = logging.getLogger("inductord")
@@ -27,9 +28,10 @@ _SAID_OTHERWISE = frozenset({Fallback.COMPILE_FAILED, Fallback.DISABLED})
 
 
 class Telemetry:
-    """Counts of one process. Safe to use from several threads."""
+    """Counts of one process. Safe to use from several threads. ``timeline``: when it did what."""
 
     def __init__(self, settings: RankSettings) -> None:
+        self.timeline = Timeline()
         self._settings = settings
         self._lock = threading.Lock()
         self._stats = RankStats()
@@ -115,6 +117,9 @@ class Telemetry:
             "pid": pid,
             "job": self._settings.job,
         }
+        trace = self.timeline.trace(whole=True)
+        if trace.spans:
+            row["trace"] = json_format.MessageToDict(trace, preserving_proto_field_name=True)
         try:
             _write_atomically(folder / f"rank-{self._settings.rank}-{pid}.json", row)
         except OSError as error:

@@ -22,6 +22,8 @@ from inductord.v1 import admin_pb2, admin_pb2_grpc
 _CALL_TIMEOUT_S = 5.0
 # Verification reads the whole store; a terabyte at disk speed fits into this.
 _STORE_TIMEOUT_S = 3600.0
+# A thousand ranks with all their graphs.
+_TIMELINE_TIMEOUT_S = 60.0
 _PROBE_TIMEOUT_S = 1.0
 _PAGE = 1000
 _UCRED = struct.Struct("iii")
@@ -185,6 +187,19 @@ class AdminClient:
                 admin_pb2.GetJobRequest(job=job), timeout=self._timeout
             )
         return answer.job
+
+    def timeline(self, job: str = "") -> admin_pb2.Timeline:
+        """When things happened in a job; in the one that was seen last when no name is given.
+
+        Raises:
+            NotFound: no rank of it was seen, or long ago.
+        """
+        whole = admin_pb2.Timeline()
+        with self._translated():
+            request = admin_pb2.GetTimelineRequest(job=job)
+            for part in self._admin.GetTimeline(request, timeout=_TIMELINE_TIMEOUT_S):
+                whole.MergeFrom(part.timeline)
+        return whole
 
     def entries(self, limit: int | None = None) -> Iterator[admin_pb2.Entry]:
         """Entries of the store, most recently used first, at most ``limit``."""

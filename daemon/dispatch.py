@@ -5,6 +5,7 @@ on the event loop. A client that goes away never touches the compile that others
 """
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import itertools
@@ -45,6 +46,8 @@ from inductord.worker.singleflight import (
 
 _log = logging.getLogger("inductord.dispatch")
 
+_NAMED_RANKS = 16
+
 
 class Waiter:
     """One client that waits. ``outbox``: what to tell it."""
@@ -59,10 +62,11 @@ class Waiter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Running:
-    """A flight with the order that it is for."""
+    """A flight with the order that it is for. ``waiting_ranks``: the first of those that wait."""
 
     flight: FlightInfo
     order: Order
+    waiting_ranks: tuple[int, ...] = ()
 
 
 class Dispatcher:
@@ -178,7 +182,19 @@ class Dispatcher:
 
     def running(self) -> list[Running]:
         """All flights, oldest first."""
-        return [Running(flight, self._orders[flight.key]) for flight in self._flights.flights()]
+        waiting: dict[str, list[int]] = {}
+        for waiter in self._waiters.values():
+            ranks = waiting.setdefault(waiter.order.key, [])
+            if len(ranks) < _NAMED_RANKS:
+                ranks.append(waiter.order.rank)
+        return [
+            Running(flight, self._orders[flight.key], tuple(waiting.get(flight.key, ())))
+            for flight in self._flights.flights()
+        ]
+
+    def waiting_by_job(self) -> collections.Counter[str]:
+        """How many clients of each job wait."""
+        return collections.Counter(waiter.order.job for waiter in self._waiters.values())
 
     @property
     def waiting(self) -> int:
@@ -264,10 +280,12 @@ class Dispatcher:
                     assert artifact is not None, "delivered before it was published"
                     self._waiters[action.waiter].outbox.put(Delivery(action.served, artifact))
                 case Dispatch():
+                    self._ledger.queued(self._orders[action.key], action.attempt)
                     self._tasks[action.key] = asyncio.create_task(
                         self._compile(self._orders[action.key]), name=f"compile {action.key[:12]} #{action.attempt}"
                     )
                 case Abandon():
+                    self._ledger.abandoned(self._orders[action.key])
                     self._abandon(self._tasks.pop(action.key))
                 case Forget():
                     self.graphs.forget(action.key)

@@ -4,16 +4,24 @@ Pure, with an injected clock. Nothing here decides anything: it is for reports.
 """
 
 import dataclasses
+import itertools
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from inductord.compiler.reasons import Fallback
-from inductord.v1.admin_pb2 import JobSummary
-from inductord.v1.compiler_pb2 import RankStats, Requester
+from inductord.daemon.orders import Order
+from inductord.daemon.timeline import JobTimeline
+from inductord.v1.admin_pb2 import JobSummary, Timeline
+from inductord.v1.compiler_pb2 import RankStats, RankTrace, Requester
+from inductord.worker.pool import Outcome
 
 MAX_JOBS = 128
 MAX_RANKS = 4096
 MAX_KEYS = 10_000
+MAX_SPANS = 300_000
+"""Of all jobs. A span takes about 150 bytes."""
+
 OTHER = "other"
 
 _KNOWN_REASONS = frozenset(Fallback)
@@ -30,6 +38,7 @@ _SECONDS = (
 
 @dataclasses.dataclass(slots=True)
 class _Job:
+    timeline: JobTimeline
     world_size: int = 0
     compiles: int = 0
     seen: float = 0.0
@@ -49,10 +58,14 @@ class _Job:
 
 
 class JobTable:
-    """The ``MAX_JOBS`` jobs seen last. Requests without a job's name are no job."""
+    """The ``MAX_JOBS`` jobs seen last. Requests without a job's name are no job.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    ``clock``: seconds since whenever; ``wall_clock``: seconds since 1970, for timelines.
+    """
+
+    def __init__(self, clock: Callable[[], float], wall_clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
+        self._wall_clock = wall_clock
         self._jobs: OrderedDict[str, _Job] = OrderedDict()
 
     def asked(self, requester: Requester, key: str) -> None:
@@ -62,10 +75,43 @@ class JobTable:
             job.add_rank(requester.rank)
             job.world_size = max(job.world_size, requester.world_size)
 
-    def compiling(self, job: str) -> None:
-        """A compile that ``job`` caused was started."""
-        if entry := self._touch(job):
-            entry.compiles += 1
+    def queued(self, order: Order, attempt: int) -> None:
+        """A graph of ``order.job`` goes to the pool."""
+        if job := self._touch(order.job):
+            job.timeline.queued(order, attempt)
+
+    def compiling(self, order: Order) -> None:
+        """A worker began with a graph of ``order.job``."""
+        if job := self._touch(order.job):
+            job.compiles += 1
+            job.timeline.started(order.key)
+
+    def compiled(self, order: Order, outcome: Outcome) -> None:
+        """The pool is done with a graph of ``order.job``."""
+        if job := self._touch(order.job):
+            job.timeline.ended(order.key, outcome)
+
+    def abandoned(self, order: Order) -> None:
+        """A graph of ``order.job`` was taken back from the pool."""
+        if job := self._touch(order.job):
+            job.timeline.abandoned(order.key)
+
+    def traced(self, requester: Requester, trace: RankTrace) -> int:
+        """Take the new spans of a rank. Returns how many it recorded that need not be sent again."""
+        job = self._touch(requester.job)
+        if job is None:
+            return trace.first + len(trace.spans)
+        taken = job.timeline.traced(requester.rank, requester.pid, trace)
+        self._forget_old_spans(job)
+        return taken
+
+    def _forget_old_spans(self, newest: _Job) -> None:
+        """Let the spans of jobs go that were not seen for long, so that all together are within ``MAX_SPANS``."""
+        excess = sum(job.timeline.spans for job in self._jobs.values()) - MAX_SPANS
+        for job in self._jobs.values():
+            if excess <= 0 or job is newest:
+                return
+            excess -= job.timeline.forget_spans()
 
     def report(self, requester: Requester, stats: RankStats) -> RankStats:
         """Take a rank's cumulative report. Returns what is new since its last one, with reasons in the closed set."""
@@ -91,6 +137,16 @@ class JobTable:
         entry = self._jobs.get(job)
         return None if entry is None else self._summarise(job, entry)
 
+    def timeline(self, job: str) -> Iterator[Timeline] | None:
+        """When things happened in ``job``, or, without a name, in the job seen last, as parts to be merged in order; None
+        when it is unknown."""
+        name = job or next(reversed(self._jobs), "")
+        entry = self._jobs.get(name)
+        if entry is None:
+            return None
+        head = Timeline(job=self._summarise(name, entry), taken_unix=self._wall_clock())
+        return itertools.chain((head,), entry.timeline.parts())
+
     def summaries(self) -> list[JobSummary]:
         """All jobs, seen last first."""
         return [self._summarise(name, entry) for name, entry in reversed(self._jobs.items())]
@@ -98,7 +154,9 @@ class JobTable:
     def _touch(self, name: str) -> _Job | None:
         if not name:
             return None
-        job = self._jobs.setdefault(name, _Job())
+        job = self._jobs.get(name)
+        if job is None:
+            job = self._jobs[name] = _Job(JobTimeline(self._wall_clock))
         self._jobs.move_to_end(name)
         while len(self._jobs) > MAX_JOBS:
             self._jobs.popitem(last=False)

@@ -60,15 +60,24 @@ class Ledger:
         """A graph came whole."""
         self._metrics.graph_bytes.inc(size)
 
+    def queued(self, order: Order, attempt: int) -> None:
+        """A graph goes to the pool, for the ``attempt``th time."""
+        self._jobs.queued(order, attempt)
+
+    def abandoned(self, order: Order) -> None:
+        """A graph that went to the pool was taken back: nobody waits for it, or the daemon stops."""
+        self._jobs.abandoned(order)
+
     def compiling(self, order: Order) -> None:
         """A worker started on a graph."""
         self._totals.compiles += 1
         self._metrics.compiles.inc()
-        self._jobs.compiling(order.job)
+        self._jobs.compiling(order)
 
     def compiled(self, order: Order, outcome: Outcome) -> None:
         """The pool is done with a graph, well or not."""
         self._totals.compile_seconds += outcome.compile_seconds
+        self._jobs.compiled(order, outcome)
         if isinstance(outcome, Compiled):
             self._metrics.artifact_bytes.labels("in").inc(len(outcome.artifact))
             self._metrics.compile_ended(order.kind, None, outcome.compile_seconds, outcome.phases)

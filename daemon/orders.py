@@ -9,13 +9,17 @@ from collections.abc import Mapping
 
 from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
 from inductord.daemon.errors import Incompatible, InvalidRequest
-from inductord.v1.compiler_pb2 import GraphKind, OpenCompile, RankStats, Requester, Toolchain, Version
+from inductord.v1.compiler_pb2 import GraphKind, OpenCompile, RankStats, RankTrace, Requester, Toolchain, Version
 
 MAX_JOB_LENGTH = 128
 MAX_KEY_PARTS = 256
 MAX_KEY_PARTS_BYTES = 64 * 1024
 MAX_TOOLCHAIN_BYTES = 8 * 1024
 MAX_SECONDS = 1e9
+MAX_UNIX = 1e11
+MAX_SPANS = 1000
+MAX_SPAN_BYTES = 1024
+MAX_HOST_LENGTH = 256
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _KEY_PREFIX = re.compile(r"[0-9a-f]{6,64}")
@@ -79,6 +83,27 @@ def check_stats(stats: RankStats) -> RankStats:
         if field.name.endswith("_seconds") and not abs(value) <= MAX_SECONDS:
             raise InvalidRequest(f"{field.name} is {value:g}; at most {MAX_SECONDS:g} makes sense.")
     return stats
+
+
+def check_trace(trace: RankTrace) -> RankTrace:
+    """The trace, if it and each of its spans is of bounded size and its times are numbers.
+
+    Raises:
+        InvalidRequest: if one is not.
+    """
+    if len(trace.spans) > MAX_SPANS or len(trace.host) > MAX_HOST_LENGTH:
+        raise InvalidRequest(f"a report has at most {MAX_SPANS} spans, not {len(trace.spans)}, of a host with a name.")
+    if not abs(trace.clock_ahead_seconds) <= MAX_UNIX:
+        raise InvalidRequest(f"no clock is {trace.clock_ahead_seconds:g} seconds ahead.")
+    for span in trace.spans:
+        if span.ByteSize() > MAX_SPAN_BYTES or len(span.key) not in (0, 32):
+            raise InvalidRequest(f"a span has at most {MAX_SPAN_BYTES} bytes and a key of 32, not {span.ByteSize()}.")
+        if not 0 <= span.start_unix <= MAX_UNIX:
+            raise InvalidRequest(f"a span cannot begin at {span.start_unix:g}.")
+        for stage in span.stages:
+            if not (0 <= stage.offset_seconds <= MAX_SECONDS and 0 <= stage.seconds <= MAX_SECONDS):
+                raise InvalidRequest(f"a stage has from 0 to {MAX_SECONDS:g} seconds, not {stage.seconds:g}.")
+    return trace
 
 
 def check_version(client: Version) -> None:

@@ -11,7 +11,7 @@ from inductord.daemon.dispatch import Dispatcher
 from inductord.daemon.jobs import JobTable
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.store import Store
-from inductord.v1.admin_pb2 import RunningCompile, Status
+from inductord.v1.admin_pb2 import JobSummary, RunningCompile, Status
 from inductord.worker.pool import Pool
 
 
@@ -62,10 +62,18 @@ class StatusBoard:
                     attempt=running.flight.attempt,
                     nodes=running.order.nodes,
                     job=running.order.job,
+                    waiting_ranks=running.waiting_ranks,
                 )
                 for running in self._dispatcher.running()
             ],
             totals=self._ledger.totals,
             rss_bytes=self._process.memory_info().rss,
-            jobs=self._jobs.summaries(),
+            jobs=self._jobs_now(),
         )
+
+    def _jobs_now(self) -> list[JobSummary]:
+        jobs = self._jobs.summaries()
+        waiting = self._dispatcher.waiting_by_job()
+        for job in jobs:
+            job.waiting = waiting[job.job]
+        return jobs

@@ -31,11 +31,13 @@ class Job:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compile that ended well. ``phases``: seconds by phase name; ``artifact``: a serialised ``ArtifactPayload``."""
+    """A compile that ended well. ``phases``: seconds by phase name; ``artifact``: a serialised ``ArtifactPayload``;
+    ``worker``: name of the worker, for reports."""
 
     artifact: bytes
     compile_seconds: float
     phases: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    worker: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Failed:
     failure: CompileFailure
     retryable: bool = False
     compile_seconds: float = 0.0
+    worker: str = ""
 
 
 Outcome = Compiled | Failed

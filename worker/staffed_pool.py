@@ -107,8 +107,8 @@ class StaffedPool(abc.ABC, Generic[WorkerT]):
         if isinstance(outcome, Failed):
             elapsed = time.monotonic() - began
             _log.warning("compile %.12s failed after %.1f s: %s", job.key, elapsed, outcome.failure.message)
-            return dataclasses.replace(outcome, compile_seconds=elapsed)
-        return outcome
+            return dataclasses.replace(outcome, compile_seconds=elapsed, worker=worker.name)
+        return dataclasses.replace(outcome, worker=worker.name)
 
     def _is_spent(self, worker: WorkerT) -> bool:
         """Whether a worker that did its job well should not get another."""

@@ -57,8 +57,16 @@ class AdminService(AdminServiceServicer):
         """Sums over one job."""
         summary = self._jobs.summary(request.job)
         if summary is None:
-            raise NotFound(f"no rank of the job {request.job[:80]!r} was seen, or it was long ago.")
+            raise NotFound(_no_such_job(request.job))
         return pb.GetJobResponse(job=summary)
+
+    async def GetTimeline(self, request: pb.GetTimelineRequest, context: _Context) -> None:
+        """When things happened in one job, in parts: no message grows with the number of ranks."""
+        parts = self._jobs.timeline(request.job)
+        if parts is None:
+            raise NotFound(_no_such_job(request.job) if request.job else "no job was seen yet.")
+        for part in parts:
+            await context.write(pb.GetTimelineResponse(timeline=part))
 
     async def ListEntries(self, request: pb.ListEntriesRequest, context: _Context) -> pb.ListEntriesResponse:
         """One page of the store."""
@@ -100,3 +108,7 @@ class AdminService(AdminServiceServicer):
             raise InvalidRequest(f"a drain time has 0 to {_MAX_DRAIN_S:g} seconds, not {drain:g}.")
         self._stop(drain)
         return pb.ShutdownResponse()
+
+
+def _no_such_job(job: str) -> str:
+    return f"no rank of the job {job[:80]!r} was seen, or it was long ago."

@@ -17,7 +17,7 @@ from inductord.daemon.errors import ArtifactLost, GaveUp, OverLimit, ServiceErro
 from inductord.daemon.jobs import JobTable
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics, Result
-from inductord.daemon.orders import check_key, check_requester, check_stats, parse_order
+from inductord.daemon.orders import check_key, check_requester, check_stats, check_trace, parse_order
 from inductord.daemon.outbox import Broken, Delivery, Event
 from inductord.daemon.service.errors import rejection
 from inductord.daemon.service.stream import CompileStream, GraphUnavailable
@@ -98,7 +98,8 @@ class CompilerService(CompilerServiceServicer):
         """Take a rank's account of itself."""
         new = self._jobs.report(check_requester(request.requester), check_stats(request.stats))
         self._metrics.rank_reported(new)
-        return pb.ReportRankResponse()
+        taken = self._jobs.traced(request.requester, check_trace(request.trace))
+        return pb.ReportRankResponse(answered_unix=time.time(), taken=taken)
 
     async def Compile(self, requests: AsyncIterator[pb.CompileRequest], context: _Context) -> None:
         """One graph, from lookup to artifact."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.timelines import an_order
 
 from inductord.compiler.versions import this_version
 from inductord.daemon import jobs, orders
@@ -221,7 +222,7 @@ def test_jobs_ranks_and_keys_are_bounded() -> None:
     table = JobTable(clock)
     for number in range(jobs.MAX_JOBS + 5):
         clock.now += 1
-        table.compiling(f"job{number}")
+        table.compiling(an_order(job=f"job{number}"))
     assert len(table.summaries()) == jobs.MAX_JOBS
     assert table.summary("job0") is None
     assert table.summaries()[0].job == f"job{jobs.MAX_JOBS + 4}"
@@ -235,7 +236,7 @@ def test_jobs_ranks_and_keys_are_bounded() -> None:
 def test_requests_without_a_job_are_no_job() -> None:
     table = JobTable(Clock())
     table.asked(who(job=""), "ab" * 32)
-    table.compiling("")
+    table.compiling(an_order(job=""))
     table.report(who(job=""), pb.RankStats(hits=1))
     assert table.summaries() == []
 

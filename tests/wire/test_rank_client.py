@@ -265,16 +265,19 @@ def test_a_forked_process_has_its_own_connection(daemon: DaemonProcess) -> None:
         [sys.executable, "-c", _FORKING, daemon.address], env=env, capture_output=True, text=True, timeout=DEADLINE_S
     )
     assert done.returncode == 0, done.stderr
+    # A hit counts when the daemon hears that the file was read, which the rank does not wait for.
+    wait_until(lambda: daemon.status().totals.hits == 2, "two hits")
     totals = daemon.status().totals
-    assert (totals.compiles, totals.requests, totals.hits) == (3, 5, 2)
+    assert (totals.compiles, totals.requests) == (3, 5)
 
 
 def test_counts_of_a_rank_reach_the_daemon(daemon: DaemonProcess, asker: Callable[..., Asker]) -> None:
     asking = asker(daemon)
     stats = pb.RankStats(requests=3, fallbacks={"daemon_busy": 2})
-    asking.client.report(REQUESTER, stats)  # without a connection there is nobody to tell, and no harm
+    # Without a connection there is nobody to tell, and no harm.
+    assert asking.client.report(REQUESTER, stats, pb.RankTrace()) is None
     asking(script(["size", 12]))
-    asking.client.report(REQUESTER, stats)
+    assert asking.client.report(REQUESTER, stats, pb.RankTrace()) is not None
     with daemon.channel() as channel:
         request = admin_pb2.GetJobRequest(job="client")
         job = admin_pb2_grpc.AdminServiceStub(channel).GetJob(request, timeout=DEADLINE_S).job

@@ -1,4 +1,5 @@
 from inductord.v1 import compiler_pb2 as _compiler_pb2
+from inductord.v1 import timeline_pb2 as _timeline_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -97,7 +98,7 @@ class StoreStatus(_message.Message):
     def __init__(self, path: _Optional[str] = ..., entries: _Optional[int] = ..., bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., evictions: _Optional[int] = ..., quarantined: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
 
 class RunningCompile(_message.Message):
-    __slots__ = ("key", "kind", "state", "elapsed_seconds", "waiters", "attempt", "nodes", "job")
+    __slots__ = ("key", "kind", "state", "elapsed_seconds", "waiters", "attempt", "nodes", "job", "waiting_ranks")
     KEY_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +107,7 @@ class RunningCompile(_message.Message):
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
+    WAITING_RANKS_FIELD_NUMBER: _ClassVar[int]
     key: str
     kind: _compiler_pb2.GraphKind
     state: _compiler_pb2.CompileState
@@ -114,7 +116,8 @@ class RunningCompile(_message.Message):
     attempt: int
     nodes: int
     job: str
-    def __init__(self, key: _Optional[str] = ..., kind: _Optional[_Union[_compiler_pb2.GraphKind, str]] = ..., state: _Optional[_Union[_compiler_pb2.CompileState, str]] = ..., elapsed_seconds: _Optional[float] = ..., waiters: _Optional[int] = ..., attempt: _Optional[int] = ..., nodes: _Optional[int] = ..., job: _Optional[str] = ...) -> None: ...
+    waiting_ranks: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, key: _Optional[str] = ..., kind: _Optional[_Union[_compiler_pb2.GraphKind, str]] = ..., state: _Optional[_Union[_compiler_pb2.CompileState, str]] = ..., elapsed_seconds: _Optional[float] = ..., waiters: _Optional[int] = ..., attempt: _Optional[int] = ..., nodes: _Optional[int] = ..., job: _Optional[str] = ..., waiting_ranks: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Totals(_message.Message):
     __slots__ = ("requests", "hits", "joined", "led", "compiles", "failures", "saved_seconds", "compile_seconds")
@@ -137,7 +140,7 @@ class Totals(_message.Message):
     def __init__(self, requests: _Optional[int] = ..., hits: _Optional[int] = ..., joined: _Optional[int] = ..., led: _Optional[int] = ..., compiles: _Optional[int] = ..., failures: _Optional[int] = ..., saved_seconds: _Optional[float] = ..., compile_seconds: _Optional[float] = ...) -> None: ...
 
 class JobSummary(_message.Message):
-    __slots__ = ("job", "ranks", "world_size", "graphs", "compiles", "sum", "last_seen_seconds_ago")
+    __slots__ = ("job", "ranks", "world_size", "graphs", "compiles", "sum", "last_seen_seconds_ago", "waiting")
     JOB_FIELD_NUMBER: _ClassVar[int]
     RANKS_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -145,6 +148,7 @@ class JobSummary(_message.Message):
     COMPILES_FIELD_NUMBER: _ClassVar[int]
     SUM_FIELD_NUMBER: _ClassVar[int]
     LAST_SEEN_SECONDS_AGO_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     job: str
     ranks: int
     world_size: int
@@ -152,7 +156,8 @@ class JobSummary(_message.Message):
     compiles: int
     sum: _compiler_pb2.RankStats
     last_seen_seconds_ago: float
-    def __init__(self, job: _Optional[str] = ..., ranks: _Optional[int] = ..., world_size: _Optional[int] = ..., graphs: _Optional[int] = ..., compiles: _Optional[int] = ..., sum: _Optional[_Union[_compiler_pb2.RankStats, _Mapping]] = ..., last_seen_seconds_ago: _Optional[float] = ...) -> None: ...
+    waiting: int
+    def __init__(self, job: _Optional[str] = ..., ranks: _Optional[int] = ..., world_size: _Optional[int] = ..., graphs: _Optional[int] = ..., compiles: _Optional[int] = ..., sum: _Optional[_Union[_compiler_pb2.RankStats, _Mapping]] = ..., last_seen_seconds_ago: _Optional[float] = ..., waiting: _Optional[int] = ...) -> None: ...
 
 class GetJobRequest(_message.Message):
     __slots__ = ("job",)
@@ -165,6 +170,32 @@ class GetJobResponse(_message.Message):
     JOB_FIELD_NUMBER: _ClassVar[int]
     job: JobSummary
     def __init__(self, job: _Optional[_Union[JobSummary, _Mapping]] = ...) -> None: ...
+
+class GetTimelineRequest(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    def __init__(self, job: _Optional[str] = ...) -> None: ...
+
+class GetTimelineResponse(_message.Message):
+    __slots__ = ("timeline",)
+    TIMELINE_FIELD_NUMBER: _ClassVar[int]
+    timeline: Timeline
+    def __init__(self, timeline: _Optional[_Union[Timeline, _Mapping]] = ...) -> None: ...
+
+class Timeline(_message.Message):
+    __slots__ = ("job", "taken_unix", "compiles", "compiles_dropped", "ranks")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_UNIX_FIELD_NUMBER: _ClassVar[int]
+    COMPILES_FIELD_NUMBER: _ClassVar[int]
+    COMPILES_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    job: JobSummary
+    taken_unix: float
+    compiles: _containers.RepeatedCompositeFieldContainer[_timeline_pb2.CompileRecord]
+    compiles_dropped: int
+    ranks: _containers.RepeatedCompositeFieldContainer[_timeline_pb2.RankTimeline]
+    def __init__(self, job: _Optional[_Union[JobSummary, _Mapping]] = ..., taken_unix: _Optional[float] = ..., compiles: _Optional[_Iterable[_Union[_timeline_pb2.CompileRecord, _Mapping]]] = ..., compiles_dropped: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[_timeline_pb2.RankTimeline, _Mapping]]] = ...) -> None: ...
 
 class ListEntriesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

@@ -29,6 +29,11 @@ class AdminServiceStub(object):
                 request_serializer=inductord_dot_v1_dot_admin__pb2.GetJobRequest.SerializeToString,
                 response_deserializer=inductord_dot_v1_dot_admin__pb2.GetJobResponse.FromString,
                 )
+        self.GetTimeline = channel.unary_stream(
+                '/inductord.v1.AdminService/GetTimeline',
+                request_serializer=inductord_dot_v1_dot_admin__pb2.GetTimelineRequest.SerializeToString,
+                response_deserializer=inductord_dot_v1_dot_admin__pb2.GetTimelineResponse.FromString,
+                )
         self.ListEntries = channel.unary_unary(
                 '/inductord.v1.AdminService/ListEntries',
                 request_serializer=inductord_dot_v1_dot_admin__pb2.ListEntriesRequest.SerializeToString,
@@ -76,6 +81,16 @@ class AdminServiceServicer(object):
         """Sums over the ranks of one job, from what they reported.
 
         Errors: NOT_FOUND when no rank of that job was seen, or it was long ago.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTimeline(self, request, context):
+        """When the ranks of one job waited, loaded and compiled, and when its graphs were compiled. The messages are parts of
+        one: merge them in order. The first has the job, the time and the compiles, the others have ranks.
+
+        Errors: NOT_FOUND as for GetJob, and when no job's name was given and no job was seen.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -137,6 +152,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.GetJob,
                     request_deserializer=inductord_dot_v1_dot_admin__pb2.GetJobRequest.FromString,
                     response_serializer=inductord_dot_v1_dot_admin__pb2.GetJobResponse.SerializeToString,
+            ),
+            'GetTimeline': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetTimeline,
+                    request_deserializer=inductord_dot_v1_dot_admin__pb2.GetTimelineRequest.FromString,
+                    response_serializer=inductord_dot_v1_dot_admin__pb2.GetTimelineResponse.SerializeToString,
             ),
             'ListEntries': grpc.unary_unary_rpc_method_handler(
                     servicer.ListEntries,
@@ -221,6 +241,23 @@ class AdminService(object):
         return grpc.experimental.unary_unary(request, target, '/inductord.v1.AdminService/GetJob',
             inductord_dot_v1_dot_admin__pb2.GetJobRequest.SerializeToString,
             inductord_dot_v1_dot_admin__pb2.GetJobResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetTimeline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(request, target, '/inductord.v1.AdminService/GetTimeline',
+            inductord_dot_v1_dot_admin__pb2.GetTimelineRequest.SerializeToString,
+            inductord_dot_v1_dot_admin__pb2.GetTimelineResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

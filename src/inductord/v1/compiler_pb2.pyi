@@ -46,6 +46,17 @@ class KeyState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     KEY_STATE_STORED: _ClassVar[KeyState]
     KEY_STATE_COMPILING: _ClassVar[KeyState]
     KEY_STATE_FAILED: _ClassVar[KeyState]
+
+class StageKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STAGE_KIND_UNSPECIFIED: _ClassVar[StageKind]
+    STAGE_KIND_TRACE: _ClassVar[StageKind]
+    STAGE_KIND_LAZY_BACKWARD: _ClassVar[StageKind]
+    STAGE_KIND_KEY: _ClassVar[StageKind]
+    STAGE_KIND_WAIT: _ClassVar[StageKind]
+    STAGE_KIND_SERIALIZE: _ClassVar[StageKind]
+    STAGE_KIND_LOAD: _ClassVar[StageKind]
+    STAGE_KIND_LOCAL_COMPILE: _ClassVar[StageKind]
 GRAPH_KIND_UNSPECIFIED: GraphKind
 GRAPH_KIND_FORWARD: GraphKind
 GRAPH_KIND_BACKWARD: GraphKind
@@ -72,6 +83,14 @@ KEY_STATE_ABSENT: KeyState
 KEY_STATE_STORED: KeyState
 KEY_STATE_COMPILING: KeyState
 KEY_STATE_FAILED: KeyState
+STAGE_KIND_UNSPECIFIED: StageKind
+STAGE_KIND_TRACE: StageKind
+STAGE_KIND_LAZY_BACKWARD: StageKind
+STAGE_KIND_KEY: StageKind
+STAGE_KIND_WAIT: StageKind
+STAGE_KIND_SERIALIZE: StageKind
+STAGE_KIND_LOAD: StageKind
+STAGE_KIND_LOCAL_COMPILE: StageKind
 
 class GetCapabilitiesRequest(_message.Message):
     __slots__ = ("client",)
@@ -263,12 +282,14 @@ class LookupResponse(_message.Message):
     def __init__(self, states: _Optional[_Iterable[_Union[KeyState, str]]] = ...) -> None: ...
 
 class ReportRankRequest(_message.Message):
-    __slots__ = ("requester", "stats")
+    __slots__ = ("requester", "stats", "trace")
     REQUESTER_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
     requester: Requester
     stats: RankStats
-    def __init__(self, requester: _Optional[_Union[Requester, _Mapping]] = ..., stats: _Optional[_Union[RankStats, _Mapping]] = ...) -> None: ...
+    trace: RankTrace
+    def __init__(self, requester: _Optional[_Union[Requester, _Mapping]] = ..., stats: _Optional[_Union[RankStats, _Mapping]] = ..., trace: _Optional[_Union[RankTrace, _Mapping]] = ...) -> None: ...
 
 class RankStats(_message.Message):
     __slots__ = ("requests", "hits", "joined", "led", "fallbacks", "wait_seconds", "load_seconds", "key_seconds", "serialize_seconds", "local_compile_seconds", "saved_seconds", "keys", "artifact_bytes", "graph_bytes")
@@ -310,5 +331,51 @@ class RankStats(_message.Message):
     def __init__(self, requests: _Optional[int] = ..., hits: _Optional[int] = ..., joined: _Optional[int] = ..., led: _Optional[int] = ..., fallbacks: _Optional[_Mapping[str, int]] = ..., wait_seconds: _Optional[float] = ..., load_seconds: _Optional[float] = ..., key_seconds: _Optional[float] = ..., serialize_seconds: _Optional[float] = ..., local_compile_seconds: _Optional[float] = ..., saved_seconds: _Optional[float] = ..., keys: _Optional[_Iterable[str]] = ..., artifact_bytes: _Optional[int] = ..., graph_bytes: _Optional[int] = ...) -> None: ...
 
 class ReportRankResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("answered_unix", "taken")
+    ANSWERED_UNIX_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    answered_unix: float
+    taken: int
+    def __init__(self, answered_unix: _Optional[float] = ..., taken: _Optional[int] = ...) -> None: ...
+
+class Stage(_message.Message):
+    __slots__ = ("kind", "offset_seconds", "seconds")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    kind: StageKind
+    offset_seconds: float
+    seconds: float
+    def __init__(self, kind: _Optional[_Union[StageKind, str]] = ..., offset_seconds: _Optional[float] = ..., seconds: _Optional[float] = ...) -> None: ...
+
+class RankSpan(_message.Message):
+    __slots__ = ("start_unix", "stages", "key", "kind", "nodes", "served", "fallback", "compile_id")
+    START_UNIX_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    SERVED_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    COMPILE_ID_FIELD_NUMBER: _ClassVar[int]
+    start_unix: float
+    stages: _containers.RepeatedCompositeFieldContainer[Stage]
+    key: bytes
+    kind: GraphKind
+    nodes: int
+    served: Served
+    fallback: str
+    compile_id: str
+    def __init__(self, start_unix: _Optional[float] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., key: _Optional[bytes] = ..., kind: _Optional[_Union[GraphKind, str]] = ..., nodes: _Optional[int] = ..., served: _Optional[_Union[Served, str]] = ..., fallback: _Optional[str] = ..., compile_id: _Optional[str] = ...) -> None: ...
+
+class RankTrace(_message.Message):
+    __slots__ = ("first", "spans", "clock_ahead_seconds", "host")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SPANS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_AHEAD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    spans: _containers.RepeatedCompositeFieldContainer[RankSpan]
+    clock_ahead_seconds: float
+    host: str
+    def __init__(self, first: _Optional[int] = ..., spans: _Optional[_Iterable[_Union[RankSpan, _Mapping]]] = ..., clock_ahead_seconds: _Optional[float] = ..., host: _Optional[str] = ...) -> None: ...

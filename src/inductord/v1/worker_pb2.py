@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from inductord.v1 import compiler_pb2 as inductord_dot_v1_dot_compiler__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19inductord/v1/worker.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\"G\n\rWorkerRequest\x12+\n\x07\x63ompile\x18\x01 \x01(\x0b\x32\x18.inductord.v1.CompileJobH\x00\x42\t\n\x07message\"9\n\nCompileJob\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05graph\x18\x02 \x01(\x0c\x12\x0f\n\x07threads\x18\x03 \x01(\r\"t\n\x0bWorkerReply\x12*\n\x05ready\x18\x01 \x01(\x0b\x32\x19.inductord.v1.WorkerReadyH\x00\x12.\n\x08\x63ompiled\x18\x02 \x01(\x0b\x32\x1a.inductord.v1.CompileReplyH\x00\x42\t\n\x07message\"F\n\x0bWorkerReady\x12\x0b\n\x03pid\x18\x01 \x01(\r\x12*\n\ttoolchain\x18\x02 \x01(\x0b\x32\x17.inductord.v1.Toolchain\"\xdd\x01\n\x0c\x43ompileReply\x12\x12\n\x08\x61rtifact\x18\x01 \x01(\x0cH\x00\x12/\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x1c.inductord.v1.CompileFailureH\x00\x12\x17\n\x0f\x63ompile_seconds\x18\x03 \x01(\x01\x12\x36\n\x06phases\x18\x04 \x03(\x0b\x32&.inductord.v1.CompileReply.PhasesEntry\x1a-\n\x0bPhasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06resultb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19inductord/v1/worker.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\"G\n\rWorkerRequest\x12+\n\x07\x63ompile\x18\x01 \x01(\x0b\x32\x18.inductord.v1.CompileJobH\x00\x42\t\n\x07message\"N\n\nCompileJob\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05graph\x18\x02 \x01(\x0c\x12\x0f\n\x07threads\x18\x03 \x01(\r\x12\x13\n\x0btraceparent\x18( \x01(\t\"t\n\x0bWorkerReply\x12*\n\x05ready\x18\x01 \x01(\x0b\x32\x19.inductord.v1.WorkerReadyH\x00\x12.\n\x08\x63ompiled\x18\x02 \x01(\x0b\x32\x1a.inductord.v1.CompileReplyH\x00\x42\t\n\x07message\"F\n\x0bWorkerReady\x12\x0b\n\x03pid\x18\x01 \x01(\r\x12*\n\ttoolchain\x18\x02 \x01(\x0b\x32\x17.inductord.v1.Toolchain\"\xdd\x01\n\x0c\x43ompileReply\x12\x12\n\x08\x61rtifact\x18\x01 \x01(\x0cH\x00\x12/\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x1c.inductord.v1.CompileFailureH\x00\x12\x17\n\x0f\x63ompile_seconds\x18\x03 \x01(\x01\x12\x36\n\x06phases\x18\x04 \x03(\x0b\x32&.inductord.v1.CompileReply.PhasesEntry\x1a-\n\x0bPhasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06resultb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -27,13 +27,13 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_WORKERREQUEST']._serialized_start=72
   _globals['_WORKERREQUEST']._serialized_end=143
   _globals['_COMPILEJOB']._serialized_start=145
-  _globals['_COMPILEJOB']._serialized_end=202
-  _globals['_WORKERREPLY']._serialized_start=204
-  _globals['_WORKERREPLY']._serialized_end=320
-  _globals['_WORKERREADY']._serialized_start=322
-  _globals['_WORKERREADY']._serialized_end=392
-  _globals['_COMPILEREPLY']._serialized_start=395
-  _globals['_COMPILEREPLY']._serialized_end=616
-  _globals['_COMPILEREPLY_PHASESENTRY']._serialized_start=561
-  _globals['_COMPILEREPLY_PHASESENTRY']._serialized_end=606
+  _globals['_COMPILEJOB']._serialized_end=223
+  _globals['_WORKERREPLY']._serialized_start=225
+  _globals['_WORKERREPLY']._serialized_end=341
+  _globals['_WORKERREADY']._serialized_start=343
+  _globals['_WORKERREADY']._serialized_end=413
+  _globals['_COMPILEREPLY']._serialized_start=416
+  _globals['_COMPILEREPLY']._serialized_end=637
+  _globals['_COMPILEREPLY_PHASESENTRY']._serialized_start=582
+  _globals['_COMPILEREPLY_PHASESENTRY']._serialized_end=627
 # @@protoc_insertion_point(module_scope)

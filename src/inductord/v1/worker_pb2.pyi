@@ -13,14 +13,16 @@ class WorkerRequest(_message.Message):
     def __init__(self, compile: _Optional[_Union[CompileJob, _Mapping]] = ...) -> None: ...
 
 class CompileJob(_message.Message):
-    __slots__ = ("key", "graph", "threads")
+    __slots__ = ("key", "graph", "threads", "traceparent")
     KEY_FIELD_NUMBER: _ClassVar[int]
     GRAPH_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     key: str
     graph: bytes
     threads: int
-    def __init__(self, key: _Optional[str] = ..., graph: _Optional[bytes] = ..., threads: _Optional[int] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, key: _Optional[str] = ..., graph: _Optional[bytes] = ..., threads: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class WorkerReply(_message.Message):
     __slots__ = ("ready", "compiled")
