@@ -69,6 +69,19 @@ class DaemonConfig(BaseSettings):
         default_factory=default_address,
         description="Unix socket to listen on, such as unix:/run/inductord/inductord.sock.",
     )
+    listen: str = Field(
+        "",
+        description="host:port to listen on as well, over TCP; port 0 takes a free one. Needs TLS, and tokens or a client CA.",
+    )
+    tls_cert: Path | None = Field(None, description="Certificate of the TCP listener (PEM, with its chain).")
+    tls_key: Path | None = Field(None, description="Its key (PEM).")
+    tls_client_ca: Path | None = Field(
+        None, description="Authority (PEM) whose certificates clients have to show; they name the tenant."
+    )
+    tokens: Path | None = Field(
+        None, description="File of tokens; a call over TCP has to show one, which names the tenant."
+    )
+    insecure: bool = Field(False, description="Listen on TCP even without TLS, tokens or client certificates.")
     metrics_address: str = Field(
         "127.0.0.1:0", description="host:port of the Prometheus endpoint; port 0 takes a free one, empty turns it off."
     )
@@ -122,13 +135,13 @@ class DaemonConfig(BaseSettings):
     def _unix_only(cls, value: str) -> str:
         return f"unix:{socket_path(value)}"
 
-    @field_validator("metrics_address")
+    @field_validator("metrics_address", "listen")
     @classmethod
     def _host_and_port(cls, value: str) -> str:
         if value:
             host, separator, port = value.rpartition(":")
             if not (separator and host and port.isdecimal() and int(port) < 65536):
-                raise ValueError("write host:port, such as 127.0.0.1:9464, or nothing to turn metrics off")
+                raise ValueError("write host:port, such as 127.0.0.1:9464, or nothing to turn it off")
         return value
 
     @field_validator("pool")
@@ -143,7 +156,7 @@ class DaemonConfig(BaseSettings):
     def _split_command(cls, value: object) -> object:
         return tuple(shlex.split(value)) if isinstance(value, str) else value
 
-    @field_validator("config", "store_path", "scratch")
+    @field_validator("config", "store_path", "scratch", "tls_cert", "tls_key", "tls_client_ca", "tokens")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         # The daemon may be started from a folder that goes away. No expanduser: it asks for HOME and passwd.

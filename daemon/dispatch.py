@@ -14,12 +14,14 @@ import weakref
 from collections.abc import Iterator
 from typing import assert_never
 
+from inductord.daemon.accounts import Accounts
 from inductord.daemon.blobs import Lent, Outgoing
 from inductord.daemon.graphs import GraphBuffer
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.orders import Order
 from inductord.daemon.outbox import Delivery, Outbox
 from inductord.daemon.store import ArtifactTooLarge, Meta, Store
+from inductord.daemon.tenancy import short
 from inductord.v1.compiler_pb2 import (
     FAILURE_KIND_POOL_UNAVAILABLE,
     FAILURE_KIND_TOO_LARGE,
@@ -79,14 +81,14 @@ class Dispatcher:
         store: Store,
         pool: Pool,
         graphs: GraphBuffer,
-        ledger: Ledger,
+        accounts: Accounts,
         max_artifact_bytes: int,
     ) -> None:
         self.graphs = graphs
         self._flights = flights
         self._store = store
         self._pool = pool
-        self._ledger = ledger
+        self._accounts = accounts
         self._max_artifact_bytes = max_artifact_bytes
         self._ids = itertools.count(1)
         self._waiters: dict[int, Waiter] = {}
@@ -159,13 +161,13 @@ class Dispatcher:
             return
         self._urgent.add(order.key)
         if order.key in self._tasks:
-            self._pool.promote(order.key)
+            self._pool.promote(order.plain_key)
 
     def uploaded(self, waiter: Waiter, graph: bytes) -> None:
         """The graph that ``waiter`` was asked for. Call it within the reservation of its bytes."""
         actions = self._flights.uploaded(waiter.id)
         if actions:
-            self._ledger.uploaded(len(graph))
+            self._ledger(waiter.order).uploaded(len(graph))
             self.graphs.put(waiter.order.key, graph)
         self._perform(actions)
 
@@ -192,9 +194,9 @@ class Dispatcher:
             for flight in self._flights.flights()
         ]
 
-    def waiting_by_job(self) -> collections.Counter[str]:
-        """How many clients of each job wait."""
-        return collections.Counter(waiter.order.job for waiter in self._waiters.values())
+    def waiting_by_job(self) -> collections.Counter[tuple[str, str]]:
+        """How many clients of each job wait, by tenant and job."""
+        return collections.Counter((waiter.order.tenant, waiter.order.job) for waiter in self._waiters.values())
 
     @property
     def waiting(self) -> int:
@@ -217,31 +219,36 @@ class Dispatcher:
         if leftover := {*self._tasks.values(), *self._abandoned}:
             await asyncio.wait(leftover)
 
+    def _ledger(self, order: Order) -> Ledger:
+        return self._accounts.of(order.tenant).ledger
+
     # The pool
 
     async def _compile(self, order: Order) -> None:
         key = order.key
         priority = Priority.WAITED_FOR if key in self._urgent else Priority.SPECULATIVE
-        outcome = await self._run(Job(key, self.graphs.get(key), order.toolchain, priority), order)
-        self._ledger.compiled(order, outcome)
+        # The worker knows the key that the rank made, and nothing of tenants' keys.
+        job = Job(order.plain_key, self.graphs.get(key), order.toolchain, priority, order.tenant)
+        outcome = await self._run(job, order)
+        self._ledger(order).compiled(order, outcome)
         published = await self._publish(order, outcome) if isinstance(outcome, Compiled) else outcome
         # Gone from here before single-flight hears of it: it may dispatch the same key again.
         del self._tasks[key]
         if isinstance(published, Failed):
-            _log.warning("%s of job %r failed: %s", key[:12], order.job, published.failure.message)
+            _log.warning("%s of job %r failed: %s", short(key), order.job, published.failure.message)
             self._perform(self._flights.failed(key, published.failure, published.retryable))
         else:
             self._perform(self._flights.finished(key), published)
 
     async def _run(self, job: Job, order: Order) -> Outcome:
         def started() -> None:
-            self._ledger.compiling(order)
-            self._perform(self._flights.started(job.key))
+            self._ledger(order).compiling(order)
+            self._perform(self._flights.started(order.key))
 
         try:
             return await self._pool.compile(job, started)
         except Exception as error:  # noqa: BLE001 -- a defect must not leave waiters hanging; logged with its traceback
-            _log.exception("the pool broke its promise not to raise, on %s", job.key[:12])
+            _log.exception("the pool broke its promise not to raise, on %s", short(order.key))
             return failed(FAILURE_KIND_POOL_UNAVAILABLE, f"a defect of the pool, logged by the daemon: {error}")
 
     async def _publish(self, order: Order, compiled: Compiled) -> Outgoing | Failed:
@@ -280,12 +287,14 @@ class Dispatcher:
                     assert artifact is not None, "delivered before it was published"
                     self._waiters[action.waiter].outbox.put(Delivery(action.served, artifact))
                 case Dispatch():
-                    self._ledger.queued(self._orders[action.key], action.attempt)
+                    order = self._orders[action.key]
+                    self._ledger(order).queued(order, action.attempt)
                     self._tasks[action.key] = asyncio.create_task(
-                        self._compile(self._orders[action.key]), name=f"compile {action.key[:12]} #{action.attempt}"
+                        self._compile(self._orders[action.key]), name=f"compile {short(action.key)} #{action.attempt}"
                     )
                 case Abandon():
-                    self._ledger.abandoned(self._orders[action.key])
+                    order = self._orders[action.key]
+                    self._ledger(order).abandoned(order)
                     self._abandon(self._tasks.pop(action.key))
                 case Forget():
                     self.graphs.forget(action.key)

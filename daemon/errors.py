@@ -3,6 +3,8 @@
 No gRPC here: what decides raises these, and ``service.errors`` alone turns them into status codes.
 
     ServiceError
+    ├── Unauthenticated     the caller does not show who it is
+    ├── Denied              the caller may not do this
     ├── InvalidRequest      malformed, out of order, or not what was announced
     ├── Incompatible        another protocol or key format
     ├── OverLimit           a graph, a queue or a batch over its bound
@@ -15,6 +17,14 @@ No gRPC here: what decides raises these, and ``service.errors`` alone turns them
 
 class ServiceError(Exception):
     """Base of all refusals. ``str()`` of it says what happened and what to do."""
+
+
+class Unauthenticated(ServiceError):
+    """The caller does not show who it is: no token, a wrong one, or a certificate that names nobody."""
+
+
+class Denied(ServiceError):
+    """The caller is known and may not do this."""
 
 
 class InvalidRequest(ServiceError):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
 from inductord.daemon.errors import Incompatible, InvalidRequest
+from inductord.daemon.tenancy import OWNER, scoped, split
 from inductord.v1.compiler_pb2 import GraphKind, OpenCompile, RankStats, RankTrace, Requester, Toolchain, Version
 
 MAX_JOB_LENGTH = 128
@@ -27,7 +28,7 @@ _KEY_PREFIX = re.compile(r"[0-9a-f]{6,64}")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Order:
-    """One request for one artifact."""
+    """One request for one artifact. ``key``: scoped to the tenant that asks, see ``tenancy``."""
 
     key: str
     toolchain: Toolchain
@@ -37,6 +38,16 @@ class Order:
     rank: int
     speculative: bool
     key_parts: Mapping[str, str]
+
+    @property
+    def tenant(self) -> str:
+        """Who asks."""
+        return split(self.key)[0]
+
+    @property
+    def plain_key(self) -> str:
+        """The key as the rank made it."""
+        return split(self.key)[1]
 
 
 def check_key(key: str) -> str:
@@ -121,8 +132,8 @@ def check_version(client: Version) -> None:
             )
 
 
-def parse_order(message: OpenCompile) -> Order:
-    """A checked order.
+def parse_order(message: OpenCompile, tenant: str = OWNER) -> Order:
+    """A checked order of ``tenant``.
 
     Raises:
         Incompatible: for another protocol or key format.
@@ -140,7 +151,7 @@ def parse_order(message: OpenCompile) -> Order:
     if message.toolchain.ByteSize() > MAX_TOOLCHAIN_BYTES:
         raise InvalidRequest(f"the toolchain's description is larger than {MAX_TOOLCHAIN_BYTES} bytes.")
     return Order(
-        key=check_key(message.key),
+        key=scoped(tenant, check_key(message.key)),
         toolchain=message.toolchain,
         kind=message.kind if message.kind in GraphKind.values() else GraphKind.GRAPH_KIND_UNSPECIFIED,
         nodes=message.nodes,

@@ -16,12 +16,13 @@ from grpc_health.v1.health import aio as health_aio  # type: ignore[attr-defined
 
 from inductord import __version__
 from inductord.compiler.address import AddressError
+from inductord.daemon.accounts import Accounts
 from inductord.daemon.activity import Activity
+from inductord.daemon.auth.files import AuthError
+from inductord.daemon.auth.listener import Listener
 from inductord.daemon.config import DaemonConfig
 from inductord.daemon.dispatch import Dispatcher
 from inductord.daemon.graphs import GraphBuffer
-from inductord.daemon.jobs import JobTable
-from inductord.daemon.ledger import Ledger
 from inductord.daemon.lifecycle import StopRequest
 from inductord.daemon.listening import Listening, SocketBusy
 from inductord.daemon.logs import configure_logging
@@ -66,9 +67,10 @@ class Exit(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where a daemon really listens. ``metrics_address`` is empty when metrics are off."""
+    """Where a daemon really listens. ``listen`` and ``metrics_address`` are empty when there is no such thing."""
 
     address: str
+    listen: str
     metrics_address: str
 
 
@@ -91,7 +93,7 @@ async def serve(config: DaemonConfig, *, ready: Callable[[Endpoints], None] | No
     except StoreBusy as error:
         _log.error("%s", error)
         return Exit.STORE_BUSY
-    except (AddressError, StoreError, ScratchUnusable, MetricsUnavailable) as error:
+    except (AddressError, AuthError, StoreError, ScratchUnusable, MetricsUnavailable) as error:
         _log.error("%s", error)
         return Exit.FAILED
     return Exit.STOPPED
@@ -105,6 +107,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
         stack.callback(listening.close)
         registry = prometheus_client.CollectorRegistry()
         metrics = Metrics(registry)
+        listener = Listener(config, failed=metrics.auth_failed, reload_failed=metrics.auth_reload_failed)
         store = await Store.open(
             config.store_path, max_bytes=config.store_max_bytes, memory_bytes=config.memory_bytes, events=metrics
         )
@@ -112,8 +115,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
         scratch = await asyncio.to_thread(find_scratch, scratch_candidates(config.scratch, config.store_path))
         pool = choose_pool(config, scratch, metrics.worker_failed)
         stack.push_async_callback(pool.stop, _CLOSE_SECONDS)
-        jobs = JobTable(time.monotonic)
-        ledger = Ledger(metrics, jobs)
+        accounts = Accounts(metrics, time.monotonic)
         dispatcher = Dispatcher(
             flights=SingleFlight(
                 Limits(max_keys=config.max_queue, max_waiters=config.max_waiters, failure_ttl=config.failure_ttl),
@@ -122,19 +124,21 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             store=store,
             pool=pool,
             graphs=GraphBuffer(config.max_pending_bytes),
-            ledger=ledger,
+            accounts=accounts,
             max_artifact_bytes=config.max_artifact_bytes,
         )
         live = LiveCollector(lambda: _snapshot(dispatcher, pool, store, metrics), asyncio.get_running_loop())
         metrics_address = await _export(config.metrics_address, registry, live, stack)
         activity = Activity(time.monotonic)
+        server = _server(Interceptor(metrics, activity, listener.gate), config)
+        listen = listener.bind(server)
         board = StatusBoard(
             dispatcher=dispatcher,
             pool=pool,
             store=store,
-            ledger=ledger,
-            jobs=jobs,
+            accounts=accounts,
             address=config.address,
+            listen=listen,
             metrics_address=metrics_address,
             draining=lambda: stop.asked,
         )
@@ -143,14 +147,13 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             max_artifact_bytes=config.max_artifact_bytes,
             heartbeat_seconds=config.heartbeat_seconds,
         )
-        server = _server(metrics, activity, config)
         compiler_pb2_grpc.add_CompilerServiceServicer_to_server(
-            CompilerService(dispatcher=dispatcher, pool=pool, limits=limits, ledger=ledger, jobs=jobs, metrics=metrics),
+            CompilerService(dispatcher=dispatcher, pool=pool, limits=limits, accounts=accounts, metrics=metrics),
             server,
         )
         admin_pb2_grpc.add_AdminServiceServicer_to_server(
             AdminService(
-                board=board, jobs=jobs, store=store, stop=lambda drain: stop.ask("a client asked for it", drain)
+                board=board, accounts=accounts, store=store, stop=lambda drain: stop.ask("a client asked for it", drain)
             ),
             server,
         )
@@ -164,21 +167,24 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
         stack.push_async_callback(server.stop, _CLOSE_SECONDS)
         stack.push_async_callback(_drain, dispatcher, stop)
         stack.push_async_callback(servicer.enter_graceful_shutdown)
-        _log.info("inductord %s listens on %s, store %s", __version__, config.address, config.store_path)
+        addresses = f"{config.address} and tcp://{listen}" if listen else config.address
+        _log.info("inductord %s listens on %s, store %s", __version__, addresses, config.store_path)
         # Only now: the daemon answers before the pool is there.
         await pool.start()
         if config.idle_exit_seconds:
             idle = asyncio.create_task(stop.when_idle(activity, config.idle_exit_seconds), name="idle exit")
             stack.push_async_callback(_cancel, idle)
-        yield Endpoints(config.address, metrics_address)
+        yield Endpoints(config.address, listen, metrics_address)
 
 
-def _server(metrics: Metrics, activity: Activity, config: DaemonConfig) -> grpc.aio.Server:
+def _server(interceptor: Interceptor, config: DaemonConfig) -> grpc.aio.Server:
     server = grpc.aio.server(
-        interceptors=[Interceptor(metrics, activity)],
+        interceptors=[interceptor],
         options=[
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            # Two daemons on one port would each get some of the connections.
+            ("grpc.so_reuseport", 0),
         ],
         # Streams that wait, and some room for all that does not.
         maximum_concurrent_rpcs=config.max_waiters + 1024,

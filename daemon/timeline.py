@@ -61,7 +61,7 @@ class JobTimeline:
     def queued(self, order: Order, attempt: int) -> None:
         """A graph goes to the pool."""
         record = CompileRecord(
-            key=bytes.fromhex(order.key),
+            key=bytes.fromhex(order.plain_key),
             kind=order.kind,
             nodes=order.nodes,
             rank=order.rank,

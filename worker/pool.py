@@ -21,12 +21,14 @@ class Priority(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """One graph to compile. ``graph`` is a serialised ``GraphPayload``, opaque to the pool."""
+    """One graph to compile. ``graph`` is a serialised ``GraphPayload``, opaque to the pool. ``tenant``: for whom; jobs of
+    different tenants are different, also where their keys are the same. Empty for the daemon's owner."""
 
     key: str
     graph: bytes
     toolchain: Toolchain
     priority: Priority = Priority.WAITED_FOR
+    tenant: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

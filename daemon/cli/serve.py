@@ -67,7 +67,8 @@ def command(**flags: object) -> None:
 
     def ready(endpoints: Endpoints) -> None:
         metrics = f", metrics at http://{endpoints.metrics_address}/metrics" if endpoints.metrics_address else ""
-        click.echo(f"inductord serves at {endpoints.address}{metrics}")
+        network = f" and tcp://{endpoints.listen}" if endpoints.listen else ""
+        click.echo(f"inductord serves at {endpoints.address}{network}{metrics}")
 
     config = load_config(flags)
     configure_logging(config.log_level, config.log_format)

@@ -1,11 +1,12 @@
 """Numbers and names as people read them. Pure."""
 
+from inductord.daemon.tenancy import short
+
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
 _MINUTE = 60
 _HOUR = 3600
 _DAY = 86400
-_SHORT_KEY = 12
 _ONE_DIGIT_BELOW = 100
 
 
@@ -44,5 +45,5 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def short_key(key: str) -> str:
-    """The beginning of a key, long enough for every command that takes a prefix."""
-    return key[:_SHORT_KEY]
+    """The beginning of a key, with its tenant, long enough for every command that takes a prefix."""
+    return short(key)

@@ -15,6 +15,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from inductord import __version__
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
+from inductord.daemon.auth.refusals import AuthFailure
 from inductord.daemon.store import EvictReason, ReadTier
 from inductord.v1 import admin_pb2, compiler_pb2
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, GraphKind, RankStats
@@ -140,6 +141,17 @@ class Metrics:
             ["reason"],
             registry=registry,
         )
+        self.auth_failures = Counter(
+            "inductord_auth_failures",
+            "Calls that were refused because of who made them.",
+            ["reason"],
+            registry=registry,
+        )
+        self.auth_reload_failures = Counter(
+            "inductord_auth_reload_failures",
+            "Changed token or certificate files that could not be read; the old ones stay in force.",
+            registry=registry,
+        )
         rpc_labels = ["grpc_type", "grpc_service", "grpc_method"]
         self.rpc_started = Counter("grpc_server_started", "RPCs started.", rpc_labels, registry=registry)
         self.rpc_handled = Counter(
@@ -181,6 +193,14 @@ class Metrics:
         """The pool lost a worker."""
         self.worker_failures.labels(reason if reason in set(WorkerFailure) else OTHER).inc()
 
+    def auth_failed(self, reason: AuthFailure) -> None:
+        """A call was refused because of who made it."""
+        self.auth_failures.labels(reason).inc()
+
+    def auth_reload_failed(self) -> None:
+        """A file of tokens or certificates has changed and cannot be read."""
+        self.auth_reload_failures.inc()
+
     # StoreEvents
 
     def evicted(self, reason: EvictReason) -> None:
@@ -208,6 +228,7 @@ class Metrics:
         _make(self.reads, ReadTier)
         _make(self.worker_failures, (*WorkerFailure, OTHER))
         _make(self.fallbacks, (*Fallback, OTHER))
+        _make(self.auth_failures, AuthFailure)
         for labels in _methods():
             self.rpc_started.labels(*labels)
             self.rpc_handling.labels(*labels)

@@ -1,17 +1,23 @@
-"""AdminService: state, store, stop. Translates; the parts themselves decide."""
+"""AdminService: state, store, stop. Translates; the parts themselves decide.
+
+The owner sees everything, with the tenant before keys and jobs. A tenant sees what is its own, without its name; what
+concerns the daemon as a whole never comes here from a tenant (see ``auth.gate``).
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import grpc
 
+from inductord.daemon.accounts import Accounts
+from inductord.daemon.auth.gate import current_caller
 from inductord.daemon.entries import entry_of
 from inductord.daemon.errors import InvalidRequest, NotFound
-from inductord.daemon.jobs import JobTable
 from inductord.daemon.orders import check_key, check_key_prefix
 from inductord.daemon.status import StatusBoard
-from inductord.daemon.store import Store
+from inductord.daemon.store import Record, Store
+from inductord.daemon.tenancy import is_tenant, scoped, split
 from inductord.v1 import admin_pb2 as pb
 from inductord.v1.admin_pb2_grpc import AdminServiceServicer
 
@@ -28,16 +34,16 @@ class AdminService(AdminServiceServicer):
     """``stop`` is called with the drain time that a client asked for, or None, and returns at once."""
 
     def __init__(
-        self, *, board: StatusBoard, jobs: JobTable, store: Store, stop: Callable[[float | None], None]
+        self, *, board: StatusBoard, accounts: Accounts, store: Store, stop: Callable[[float | None], None]
     ) -> None:
         self._board = board
-        self._jobs = jobs
+        self._accounts = accounts
         self._store = store
         self._stop = stop
 
     async def GetStatus(self, request: pb.GetStatusRequest, context: _Context) -> pb.GetStatusResponse:
         """The status now."""
-        return pb.GetStatusResponse(status=self._board.status())
+        return pb.GetStatusResponse(status=self._board.status(current_caller()))
 
     async def WatchStatus(self, request: pb.WatchStatusRequest, context: _Context) -> None:
         """The status at each interval; it ends with the first that says ``draining``, so as not to hold up the stop."""
@@ -47,7 +53,7 @@ class AdminService(AdminServiceServicer):
                 f"an interval has {_MIN_INTERVAL_S:g} to {_MAX_INTERVAL_S:g} seconds, not {interval:g}."
             )
         while True:
-            status = self._board.status()
+            status = self._board.status(current_caller())
             await context.write(pb.WatchStatusResponse(status=status))
             if status.draining:
                 return
@@ -55,14 +61,14 @@ class AdminService(AdminServiceServicer):
 
     async def GetJob(self, request: pb.GetJobRequest, context: _Context) -> pb.GetJobResponse:
         """Sums over one job."""
-        summary = self._jobs.summary(request.job)
+        summary = self._accounts.job(current_caller(), request.job)
         if summary is None:
             raise NotFound(_no_such_job(request.job))
         return pb.GetJobResponse(job=summary)
 
     async def GetTimeline(self, request: pb.GetTimelineRequest, context: _Context) -> None:
         """When things happened in one job, in parts: no message grows with the number of ranks."""
-        parts = self._jobs.timeline(request.job)
+        parts = self._accounts.timeline(current_caller(), request.job)
         if parts is None:
             raise NotFound(_no_such_job(request.job) if request.job else "no job was seen yet.")
         for part in parts:
@@ -73,21 +79,22 @@ class AdminService(AdminServiceServicer):
         size = request.page_size or _PAGE
         if size > _MAX_PAGE:
             raise InvalidRequest(f"a page has at most {_MAX_PAGE} entries, not {size}.")
-        after = check_key(request.page_token) if request.page_token else None
-        records = self._store.list(after=after, limit=size)
+        after = _scoped(request.page_token, check_key) if request.page_token else None
+        caller = current_caller()
+        records = self._store.list(after=after, limit=size, tenant=None if caller.local else caller.tenant)
         return pb.ListEntriesResponse(
-            entries=[entry_of(record) for record in records],
-            next_page_token=records[-1].key if len(records) == size else "",
+            entries=[_entry(record) for record in records],
+            next_page_token=_shown(records[-1].key) if len(records) == size else "",
         )
 
     async def GetEntry(self, request: pb.GetEntryRequest, context: _Context) -> pb.GetEntryResponse:
         """One entry by its key or the beginning of it."""
-        records = self._store.match(check_key_prefix(request.key))
+        records = self._store.match(_scoped(request.key, check_key_prefix))
         if not records:
             raise NotFound(f"no entry's key begins with {request.key}.")
         if len(records) > 1:
             raise InvalidRequest(f"{len(records)} keys begin with {request.key}; give more digits.")
-        return pb.GetEntryResponse(entry=entry_of(records[0], await self._store.key_parts(records[0].key)))
+        return pb.GetEntryResponse(entry=_entry(records[0], await self._store.key_parts(records[0].key)))
 
     async def VerifyStore(self, request: pb.VerifyStoreRequest, context: _Context) -> pb.VerifyStoreResponse:
         """Read everything."""
@@ -112,3 +119,23 @@ class AdminService(AdminServiceServicer):
 
 def _no_such_job(job: str) -> str:
     return f"no rank of the job {job[:80]!r} was seen, or it was long ago."
+
+
+def _scoped(key: str, check: Callable[[str], str]) -> str:
+    """What the caller means by ``key``. The owner may name a tenant before it."""
+    caller = current_caller()
+    tenant, plain = split(key) if caller.local else (caller.tenant, key)
+    if caller.local and tenant and not is_tenant(tenant):
+        raise InvalidRequest(f"{tenant[:80]!r} is no name of a tenant.")
+    return scoped(tenant, check(plain))
+
+
+def _shown(scoped_key: str) -> str:
+    """A key as the caller knows it."""
+    return scoped_key if current_caller().local else split(scoped_key)[1]
+
+
+def _entry(record: Record, key_parts: Mapping[str, str] | None = None) -> pb.Entry:
+    entry = entry_of(record, key_parts)
+    entry.key = _shown(record.key)
+    return entry

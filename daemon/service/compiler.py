@@ -11,16 +11,18 @@ import grpc
 
 from inductord.compiler.toolchain import cxx_identity
 from inductord.compiler.versions import this_version
+from inductord.daemon.accounts import Account, Accounts
+from inductord.daemon.auth.gate import current_caller
 from inductord.daemon.blobs import CHUNK_BYTES, check_header
 from inductord.daemon.dispatch import Dispatcher, Waiter
 from inductord.daemon.errors import ArtifactLost, GaveUp, OverLimit, ServiceError
-from inductord.daemon.jobs import JobTable
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics, Result
 from inductord.daemon.orders import check_key, check_requester, check_stats, check_trace, parse_order
 from inductord.daemon.outbox import Broken, Delivery, Event
 from inductord.daemon.service.errors import rejection
 from inductord.daemon.service.stream import CompileStream, GraphUnavailable
+from inductord.daemon.tenancy import scoped, short
 from inductord.v1 import compiler_pb2 as pb
 from inductord.v1.compiler_pb2_grpc import CompilerServiceServicer
 from inductord.worker.pool import Pool
@@ -61,16 +63,23 @@ class CompilerService(CompilerServiceServicer):
         dispatcher: Dispatcher,
         pool: Pool,
         limits: ServiceLimits,
-        ledger: Ledger,
-        jobs: JobTable,
+        accounts: Accounts,
         metrics: Metrics,
     ) -> None:
         self._dispatcher = dispatcher
         self._pool = pool
         self._limits = limits
-        self._ledger = ledger
-        self._jobs = jobs
+        self._accounts = accounts
         self._metrics = metrics
+
+    @property
+    def _account(self) -> Account:
+        """That of who calls."""
+        return self._accounts.of(current_caller().tenant)
+
+    @property
+    def _ledger(self) -> Ledger:
+        return self._account.ledger
 
     async def GetCapabilities(
         self, request: pb.GetCapabilitiesRequest, context: _Context
@@ -92,24 +101,28 @@ class CompilerService(CompilerServiceServicer):
         """The states of some keys."""
         if len(request.keys) > MAX_LOOKUP_KEYS:
             raise OverLimit(f"{len(request.keys)} keys at once; {MAX_LOOKUP_KEYS} are allowed. Ask in several batches.")
-        return pb.LookupResponse(states=[self._dispatcher.state(check_key(key)) for key in request.keys])
+        tenant = current_caller().tenant
+        keys = [scoped(tenant, check_key(key)) for key in request.keys]
+        return pb.LookupResponse(states=[self._dispatcher.state(key) for key in keys])
 
     async def ReportRank(self, request: pb.ReportRankRequest, context: _Context) -> pb.ReportRankResponse:
         """Take a rank's account of itself."""
-        new = self._jobs.report(check_requester(request.requester), check_stats(request.stats))
+        new = self._account.jobs.report(check_requester(request.requester), check_stats(request.stats))
         self._metrics.rank_reported(new)
-        taken = self._jobs.traced(request.requester, check_trace(request.trace))
+        taken = self._account.jobs.traced(request.requester, check_trace(request.trace))
         return pb.ReportRankResponse(answered_unix=time.time(), taken=taken)
 
     async def Compile(self, requests: AsyncIterator[pb.CompileRequest], context: _Context) -> None:
         """One graph, from lookup to artifact."""
         begun = time.monotonic()
+        caller = current_caller()
         stream = CompileStream(requests, context, self._limits.stall_seconds)
         with self._counted():
             message = await stream.opening()
-            order = parse_order(message)
-            self._jobs.asked(message.requester, order.key)
-            reads_files = message.reads_files
+            order = parse_order(message, caller.tenant)
+            self._account.jobs.asked(message.requester, message.key)
+            # Who comes over the network has no business with our files, and may find others under their names.
+            reads_files = message.reads_files and caller.local
             for _ in range(_LOOKS):
                 if not self._dispatcher.stored(order.key):
                     with self._dispatcher.wait(order) as waiter:
@@ -125,7 +138,7 @@ class CompilerService(CompilerServiceServicer):
                         await self._deliver(stream, Delivery(pb.SERVED_HIT, artifact), begun)
                         return
         raise ArtifactLost(
-            f"the artifact of {order.key[:12]} was found corrupt {_LOOKS} times. It is quarantined; ask again."
+            f"the artifact of {short(order.key)} was found corrupt {_LOOKS} times. It is quarantined; ask again."
         )
 
     @contextlib.contextmanager
@@ -155,7 +168,7 @@ class CompilerService(CompilerServiceServicer):
                     case AskGraph():
                         await stream.ask_graph()
                         upload = asyncio.create_task(
-                            self._upload(waiter, stream), name=f"upload {waiter.order.key[:12]}"
+                            self._upload(waiter, stream), name=f"upload {short(waiter.order.key)}"
                         )
                         upload.add_done_callback(lambda task: _tell_broken(waiter, task))
                     case Tell(_, state, ahead):

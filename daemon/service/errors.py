@@ -6,6 +6,8 @@ from inductord.daemon import errors
 from inductord.worker.singleflight import RejectReason
 
 _CODES: dict[type[errors.ServiceError], grpc.StatusCode] = {
+    errors.Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    errors.Denied: grpc.StatusCode.PERMISSION_DENIED,
     errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
     errors.Incompatible: grpc.StatusCode.FAILED_PRECONDITION,
     errors.OverLimit: grpc.StatusCode.RESOURCE_EXHAUSTED,

@@ -1,4 +1,4 @@
-"""Around every RPC: its bytes are decoded here, its refusals get their status code, its start and end are counted.
+"""Around every RPC: the gate says who calls, bytes are decoded, refusals get their status code, start and end are counted.
 
 Decoding is done here and not by gRPC, because gRPC answers malformed bytes with UNKNOWN and a traceback in the log.
 """
@@ -14,6 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from inductord.daemon.activity import Activity
+from inductord.daemon.auth.gate import Gate
 from inductord.daemon.errors import InvalidRequest, ServiceError
 from inductord.daemon.metrics.families import Metrics, rpc_type
 from inductord.daemon.service.errors import status_code
@@ -29,9 +30,10 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
     """See the module's docstring."""
 
-    def __init__(self, metrics: Metrics, activity: Activity) -> None:
+    def __init__(self, metrics: Metrics, activity: Activity, gate: Gate) -> None:
         self._metrics = metrics
         self._activity = activity
+        self._gate = gate
 
     async def intercept_service(
         self,
@@ -78,6 +80,9 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gene
         begun = time.monotonic()
         code = grpc.StatusCode.UNKNOWN
         try:
+            self._gate.admit(
+                "/{1}/{2}".format(*labels), context.peer(), context.auth_context(), context.invocation_metadata() or ()
+            )
             with self._activity.during(labels[1]):
                 yield
             code = grpc.StatusCode.OK

@@ -33,6 +33,7 @@ from inductord.daemon.store.records import (
     Unobserved,
 )
 from inductord.daemon.store.writer import Writer
+from inductord.daemon.tenancy import split
 from inductord.v1.admin_pb2 import StoreStatus
 
 _log = logging.getLogger("inductord.store")
@@ -122,16 +123,18 @@ class Store:
         return self._catalog.get(key)
 
     def match(self, prefix: str) -> Sequence[Record]:
-        """Entries whose key begins with ``prefix``, by key."""
-        return self._catalog.match(prefix)
+        """Entries of one tenant whose scoped key begins with ``prefix``, by key."""
+        return [record for record in self._catalog.match(prefix) if "/" not in record.key[len(prefix) :]]
 
-    def list(self, *, after: str | None, limit: int) -> Sequence[Record]:
-        """At most ``limit`` entries, most recently used first, those behind the key ``after`` if it is given.
+    def list(self, *, after: str | None, limit: int, tenant: str | None = None) -> Sequence[Record]:
+        """At most ``limit`` entries, most recently used first, those behind the key ``after`` if it is given. Of
+        all tenants, or of one.
 
         An entry that is used between two pages moves to the front and may be listed twice. When ``after`` itself is
         gone, the list is empty.
         """
-        return list(islice(self._catalog.newest_first(after), limit))
+        records = self._catalog.newest_first(after)
+        return list(islice((record for record in records if tenant is None or split(record.key)[0] == tenant), limit))
 
     async def key_parts(self, key: str) -> Mapping[str, str]:
         """Digests of the parts of a stored key, by name; none when the key is not there."""

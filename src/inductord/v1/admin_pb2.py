@@ -16,7 +16,7 @@ from inductord.v1 import compiler_pb2 as inductord_dot_v1_dot_compiler__pb2
 from inductord.v1 import timeline_pb2 as inductord_dot_v1_dot_timeline__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18inductord/v1/admin.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\x1a\x1binductord/v1/timeline.proto\"\x12\n\x10GetStatusRequest\"9\n\x11GetStatusResponse\x12$\n\x06status\x18\x01 \x01(\x0b\x32\x14.inductord.v1.Status\".\n\x12WatchStatusRequest\x12\x18\n\x10interval_seconds\x18\x01 \x01(\x01\";\n\x13WatchStatusResponse\x12$\n\x06status\x18\x01 \x01(\x0b\x32\x14.inductord.v1.Status\"\xf4\x02\n\x06Status\x12&\n\x07version\x18\x01 \x01(\x0b\x32\x15.inductord.v1.Version\x12\x0b\n\x03pid\x18\x02 \x01(\r\x12\x16\n\x0euptime_seconds\x18\x03 \x01(\x01\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x17\n\x0fmetrics_address\x18\x05 \x01(\t\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\x12&\n\x04pool\x18\x07 \x01(\x0b\x32\x18.inductord.v1.PoolStatus\x12(\n\x05store\x18\x08 \x01(\x0b\x32\x19.inductord.v1.StoreStatus\x12.\n\x08\x63ompiles\x18\t \x03(\x0b\x32\x1c.inductord.v1.RunningCompile\x12$\n\x06totals\x18\n \x01(\x0b\x32\x14.inductord.v1.Totals\x12\x11\n\trss_bytes\x18\x0b \x01(\x04\x12&\n\x04jobs\x18\x0c \x03(\x0b\x32\x18.inductord.v1.JobSummary\"\x8c\x01\n\nPoolStatus\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x13\n\x0bmax_workers\x18\x02 \x01(\r\x12\x10\n\x08starting\x18\x03 \x01(\r\x12\x0c\n\x04idle\x18\x04 \x01(\r\x12\x0c\n\x04\x62usy\x18\x05 \x01(\r\x12\x0e\n\x06queued\x18\x06 \x01(\r\x12\x0f\n\x07\x63rashes\x18\x07 \x01(\x04\x12\x0c\n\x04note\x18\x08 \x01(\t\"\x9a\x01\n\x0bStoreStatus\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0f\n\x07\x65ntries\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x12\x11\n\tmax_bytes\x18\x04 \x01(\x04\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x04\x12\x11\n\tevictions\x18\x06 \x01(\x04\x12\x13\n\x0bquarantined\x18\x07 \x01(\x04\x12\x0c\n\x04note\x18\x08 \x01(\t\"\xdd\x01\n\x0eRunningCompile\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.inductord.v1.GraphKind\x12)\n\x05state\x18\x03 \x01(\x0e\x32\x1a.inductord.v1.CompileState\x12\x17\n\x0f\x65lapsed_seconds\x18\x04 \x01(\x01\x12\x0f\n\x07waiters\x18\x05 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x06 \x01(\r\x12\r\n\x05nodes\x18\x07 \x01(\r\x12\x0b\n\x03job\x18\x08 \x01(\t\x12\x15\n\rwaiting_ranks\x18( \x03(\r\"\x99\x01\n\x06Totals\x12\x10\n\x08requests\x18\x01 \x01(\x04\x12\x0c\n\x04hits\x18\x02 \x01(\x04\x12\x0e\n\x06joined\x18\x03 \x01(\x04\x12\x0b\n\x03led\x18\x04 \x01(\x04\x12\x10\n\x08\x63ompiles\x18\x05 \x01(\x04\x12\x10\n\x08\x66\x61ilures\x18\x06 \x01(\x04\x12\x15\n\rsaved_seconds\x18\x07 \x01(\x01\x12\x17\n\x0f\x63ompile_seconds\x18\x08 \x01(\x01\"\xb4\x01\n\nJobSummary\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05ranks\x18\x02 \x01(\r\x12\x12\n\nworld_size\x18\x03 \x01(\r\x12\x0e\n\x06graphs\x18\x04 \x01(\x04\x12\x10\n\x08\x63ompiles\x18\x05 \x01(\x04\x12$\n\x03sum\x18\x06 \x01(\x0b\x32\x17.inductord.v1.RankStats\x12\x1d\n\x15last_seen_seconds_ago\x18\x07 \x01(\x01\x12\x0f\n\x07waiting\x18( \x01(\r\"\x1c\n\rGetJobRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"7\n\x0eGetJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.inductord.v1.JobSummary\"!\n\x12GetTimelineRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"?\n\x13GetTimelineResponse\x12(\n\x08timeline\x18\x01 \x01(\x0b\x32\x16.inductord.v1.Timeline\"\xb9\x01\n\x08Timeline\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.inductord.v1.JobSummary\x12\x12\n\ntaken_unix\x18\x02 \x01(\x01\x12-\n\x08\x63ompiles\x18\x03 \x03(\x0b\x32\x1b.inductord.v1.CompileRecord\x12\x18\n\x10\x63ompiles_dropped\x18\x04 \x01(\x04\x12)\n\x05ranks\x18\x05 \x03(\x0b\x32\x1a.inductord.v1.RankTimeline\";\n\x12ListEntriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"T\n\x13ListEntriesResponse\x12$\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x13.inductord.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xd8\x02\n\x05\x45ntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.inductord.v1.GraphKind\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x0e\n\x06sha256\x18\x04 \x01(\x0c\x12\x14\n\x0c\x63reated_unix\x18\x05 \x01(\x01\x12\x11\n\tused_unix\x18\x06 \x01(\x01\x12\x0c\n\x04uses\x18\x07 \x01(\x04\x12\x17\n\x0f\x63ompile_seconds\x18\x08 \x01(\x01\x12*\n\ttoolchain\x18\t \x01(\x0b\x32\x17.inductord.v1.Toolchain\x12\x34\n\tkey_parts\x18\n \x03(\x0b\x32!.inductord.v1.Entry.KeyPartsEntry\x12\r\n\x05nodes\x18\x0b \x01(\r\x12\x0b\n\x03job\x18\x0c \x01(\t\x1a/\n\rKeyPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1e\n\x0fGetEntryRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\"6\n\x10GetEntryResponse\x12\"\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x13.inductord.v1.Entry\"\x14\n\x12VerifyStoreRequest\";\n\x13VerifyStoreResponse\x12\x0f\n\x07\x63hecked\x18\x01 \x01(\x04\x12\x13\n\x0bquarantined\x18\x02 \x03(\t\"=\n\x15\x43ollectGarbageRequest\x12\x16\n\tmax_bytes\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\x0c\n\n_max_bytes\"M\n\x16\x43ollectGarbageResponse\x12\x0f\n\x07\x65victed\x18\x01 \x01(\x04\x12\x13\n\x0b\x66reed_bytes\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"?\n\x0fShutdownRequest\x12\x1a\n\rdrain_seconds\x18\x01 \x01(\x01H\x00\x88\x01\x01\x42\x10\n\x0e_drain_seconds\"\x12\n\x10ShutdownResponse2\xe8\x05\n\x0c\x41\x64minService\x12L\n\tGetStatus\x12\x1e.inductord.v1.GetStatusRequest\x1a\x1f.inductord.v1.GetStatusResponse\x12T\n\x0bWatchStatus\x12 .inductord.v1.WatchStatusRequest\x1a!.inductord.v1.WatchStatusResponse0\x01\x12\x43\n\x06GetJob\x12\x1b.inductord.v1.GetJobRequest\x1a\x1c.inductord.v1.GetJobResponse\x12T\n\x0bGetTimeline\x12 .inductord.v1.GetTimelineRequest\x1a!.inductord.v1.GetTimelineResponse0\x01\x12R\n\x0bListEntries\x12 .inductord.v1.ListEntriesRequest\x1a!.inductord.v1.ListEntriesResponse\x12I\n\x08GetEntry\x12\x1d.inductord.v1.GetEntryRequest\x1a\x1e.inductord.v1.GetEntryResponse\x12R\n\x0bVerifyStore\x12 .inductord.v1.VerifyStoreRequest\x1a!.inductord.v1.VerifyStoreResponse\x12[\n\x0e\x43ollectGarbage\x12#.inductord.v1.CollectGarbageRequest\x1a$.inductord.v1.CollectGarbageResponse\x12I\n\x08Shutdown\x12\x1d.inductord.v1.ShutdownRequest\x1a\x1e.inductord.v1.ShutdownResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18inductord/v1/admin.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\x1a\x1binductord/v1/timeline.proto\"\x12\n\x10GetStatusRequest\"9\n\x11GetStatusResponse\x12$\n\x06status\x18\x01 \x01(\x0b\x32\x14.inductord.v1.Status\".\n\x12WatchStatusRequest\x12\x18\n\x10interval_seconds\x18\x01 \x01(\x01\";\n\x13WatchStatusResponse\x12$\n\x06status\x18\x01 \x01(\x0b\x32\x14.inductord.v1.Status\"\x84\x03\n\x06Status\x12&\n\x07version\x18\x01 \x01(\x0b\x32\x15.inductord.v1.Version\x12\x0b\n\x03pid\x18\x02 \x01(\r\x12\x16\n\x0euptime_seconds\x18\x03 \x01(\x01\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x17\n\x0fmetrics_address\x18\x05 \x01(\t\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\x12&\n\x04pool\x18\x07 \x01(\x0b\x32\x18.inductord.v1.PoolStatus\x12(\n\x05store\x18\x08 \x01(\x0b\x32\x19.inductord.v1.StoreStatus\x12.\n\x08\x63ompiles\x18\t \x03(\x0b\x32\x1c.inductord.v1.RunningCompile\x12$\n\x06totals\x18\n \x01(\x0b\x32\x14.inductord.v1.Totals\x12\x11\n\trss_bytes\x18\x0b \x01(\x04\x12&\n\x04jobs\x18\x0c \x03(\x0b\x32\x18.inductord.v1.JobSummary\x12\x0e\n\x06listen\x18\x1e \x01(\t\"\x8c\x01\n\nPoolStatus\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x13\n\x0bmax_workers\x18\x02 \x01(\r\x12\x10\n\x08starting\x18\x03 \x01(\r\x12\x0c\n\x04idle\x18\x04 \x01(\r\x12\x0c\n\x04\x62usy\x18\x05 \x01(\r\x12\x0e\n\x06queued\x18\x06 \x01(\r\x12\x0f\n\x07\x63rashes\x18\x07 \x01(\x04\x12\x0c\n\x04note\x18\x08 \x01(\t\"\x9a\x01\n\x0bStoreStatus\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0f\n\x07\x65ntries\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x12\x11\n\tmax_bytes\x18\x04 \x01(\x04\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x04\x12\x11\n\tevictions\x18\x06 \x01(\x04\x12\x13\n\x0bquarantined\x18\x07 \x01(\x04\x12\x0c\n\x04note\x18\x08 \x01(\t\"\xdd\x01\n\x0eRunningCompile\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.inductord.v1.GraphKind\x12)\n\x05state\x18\x03 \x01(\x0e\x32\x1a.inductord.v1.CompileState\x12\x17\n\x0f\x65lapsed_seconds\x18\x04 \x01(\x01\x12\x0f\n\x07waiters\x18\x05 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x06 \x01(\r\x12\r\n\x05nodes\x18\x07 \x01(\r\x12\x0b\n\x03job\x18\x08 \x01(\t\x12\x15\n\rwaiting_ranks\x18( \x03(\r\"\x99\x01\n\x06Totals\x12\x10\n\x08requests\x18\x01 \x01(\x04\x12\x0c\n\x04hits\x18\x02 \x01(\x04\x12\x0e\n\x06joined\x18\x03 \x01(\x04\x12\x0b\n\x03led\x18\x04 \x01(\x04\x12\x10\n\x08\x63ompiles\x18\x05 \x01(\x04\x12\x10\n\x08\x66\x61ilures\x18\x06 \x01(\x04\x12\x15\n\rsaved_seconds\x18\x07 \x01(\x01\x12\x17\n\x0f\x63ompile_seconds\x18\x08 \x01(\x01\"\xb4\x01\n\nJobSummary\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05ranks\x18\x02 \x01(\r\x12\x12\n\nworld_size\x18\x03 \x01(\r\x12\x0e\n\x06graphs\x18\x04 \x01(\x04\x12\x10\n\x08\x63ompiles\x18\x05 \x01(\x04\x12$\n\x03sum\x18\x06 \x01(\x0b\x32\x17.inductord.v1.RankStats\x12\x1d\n\x15last_seen_seconds_ago\x18\x07 \x01(\x01\x12\x0f\n\x07waiting\x18( \x01(\r\"\x1c\n\rGetJobRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"7\n\x0eGetJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.inductord.v1.JobSummary\"!\n\x12GetTimelineRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"?\n\x13GetTimelineResponse\x12(\n\x08timeline\x18\x01 \x01(\x0b\x32\x16.inductord.v1.Timeline\"\xb9\x01\n\x08Timeline\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.inductord.v1.JobSummary\x12\x12\n\ntaken_unix\x18\x02 \x01(\x01\x12-\n\x08\x63ompiles\x18\x03 \x03(\x0b\x32\x1b.inductord.v1.CompileRecord\x12\x18\n\x10\x63ompiles_dropped\x18\x04 \x01(\x04\x12)\n\x05ranks\x18\x05 \x03(\x0b\x32\x1a.inductord.v1.RankTimeline\";\n\x12ListEntriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"T\n\x13ListEntriesResponse\x12$\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x13.inductord.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xd8\x02\n\x05\x45ntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.inductord.v1.GraphKind\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x0e\n\x06sha256\x18\x04 \x01(\x0c\x12\x14\n\x0c\x63reated_unix\x18\x05 \x01(\x01\x12\x11\n\tused_unix\x18\x06 \x01(\x01\x12\x0c\n\x04uses\x18\x07 \x01(\x04\x12\x17\n\x0f\x63ompile_seconds\x18\x08 \x01(\x01\x12*\n\ttoolchain\x18\t \x01(\x0b\x32\x17.inductord.v1.Toolchain\x12\x34\n\tkey_parts\x18\n \x03(\x0b\x32!.inductord.v1.Entry.KeyPartsEntry\x12\r\n\x05nodes\x18\x0b \x01(\r\x12\x0b\n\x03job\x18\x0c \x01(\t\x1a/\n\rKeyPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1e\n\x0fGetEntryRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\"6\n\x10GetEntryResponse\x12\"\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x13.inductord.v1.Entry\"\x14\n\x12VerifyStoreRequest\";\n\x13VerifyStoreResponse\x12\x0f\n\x07\x63hecked\x18\x01 \x01(\x04\x12\x13\n\x0bquarantined\x18\x02 \x03(\t\"=\n\x15\x43ollectGarbageRequest\x12\x16\n\tmax_bytes\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\x0c\n\n_max_bytes\"M\n\x16\x43ollectGarbageResponse\x12\x0f\n\x07\x65victed\x18\x01 \x01(\x04\x12\x13\n\x0b\x66reed_bytes\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"?\n\x0fShutdownRequest\x12\x1a\n\rdrain_seconds\x18\x01 \x01(\x01H\x00\x88\x01\x01\x42\x10\n\x0e_drain_seconds\"\x12\n\x10ShutdownResponse2\xe8\x05\n\x0c\x41\x64minService\x12L\n\tGetStatus\x12\x1e.inductord.v1.GetStatusRequest\x1a\x1f.inductord.v1.GetStatusResponse\x12T\n\x0bWatchStatus\x12 .inductord.v1.WatchStatusRequest\x1a!.inductord.v1.WatchStatusResponse0\x01\x12\x43\n\x06GetJob\x12\x1b.inductord.v1.GetJobRequest\x1a\x1c.inductord.v1.GetJobResponse\x12T\n\x0bGetTimeline\x12 .inductord.v1.GetTimelineRequest\x1a!.inductord.v1.GetTimelineResponse0\x01\x12R\n\x0bListEntries\x12 .inductord.v1.ListEntriesRequest\x1a!.inductord.v1.ListEntriesResponse\x12I\n\x08GetEntry\x12\x1d.inductord.v1.GetEntryRequest\x1a\x1e.inductord.v1.GetEntryResponse\x12R\n\x0bVerifyStore\x12 .inductord.v1.VerifyStoreRequest\x1a!.inductord.v1.VerifyStoreResponse\x12[\n\x0e\x43ollectGarbage\x12#.inductord.v1.CollectGarbageRequest\x1a$.inductord.v1.CollectGarbageResponse\x12I\n\x08Shutdown\x12\x1d.inductord.v1.ShutdownRequest\x1a\x1e.inductord.v1.ShutdownResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,51 +34,51 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_WATCHSTATUSRESPONSE']._serialized_start=227
   _globals['_WATCHSTATUSRESPONSE']._serialized_end=286
   _globals['_STATUS']._serialized_start=289
-  _globals['_STATUS']._serialized_end=661
-  _globals['_POOLSTATUS']._serialized_start=664
-  _globals['_POOLSTATUS']._serialized_end=804
-  _globals['_STORESTATUS']._serialized_start=807
-  _globals['_STORESTATUS']._serialized_end=961
-  _globals['_RUNNINGCOMPILE']._serialized_start=964
-  _globals['_RUNNINGCOMPILE']._serialized_end=1185
-  _globals['_TOTALS']._serialized_start=1188
-  _globals['_TOTALS']._serialized_end=1341
-  _globals['_JOBSUMMARY']._serialized_start=1344
-  _globals['_JOBSUMMARY']._serialized_end=1524
-  _globals['_GETJOBREQUEST']._serialized_start=1526
-  _globals['_GETJOBREQUEST']._serialized_end=1554
-  _globals['_GETJOBRESPONSE']._serialized_start=1556
-  _globals['_GETJOBRESPONSE']._serialized_end=1611
-  _globals['_GETTIMELINEREQUEST']._serialized_start=1613
-  _globals['_GETTIMELINEREQUEST']._serialized_end=1646
-  _globals['_GETTIMELINERESPONSE']._serialized_start=1648
-  _globals['_GETTIMELINERESPONSE']._serialized_end=1711
-  _globals['_TIMELINE']._serialized_start=1714
-  _globals['_TIMELINE']._serialized_end=1899
-  _globals['_LISTENTRIESREQUEST']._serialized_start=1901
-  _globals['_LISTENTRIESREQUEST']._serialized_end=1960
-  _globals['_LISTENTRIESRESPONSE']._serialized_start=1962
-  _globals['_LISTENTRIESRESPONSE']._serialized_end=2046
-  _globals['_ENTRY']._serialized_start=2049
-  _globals['_ENTRY']._serialized_end=2393
-  _globals['_ENTRY_KEYPARTSENTRY']._serialized_start=2346
-  _globals['_ENTRY_KEYPARTSENTRY']._serialized_end=2393
-  _globals['_GETENTRYREQUEST']._serialized_start=2395
-  _globals['_GETENTRYREQUEST']._serialized_end=2425
-  _globals['_GETENTRYRESPONSE']._serialized_start=2427
-  _globals['_GETENTRYRESPONSE']._serialized_end=2481
-  _globals['_VERIFYSTOREREQUEST']._serialized_start=2483
-  _globals['_VERIFYSTOREREQUEST']._serialized_end=2503
-  _globals['_VERIFYSTORERESPONSE']._serialized_start=2505
-  _globals['_VERIFYSTORERESPONSE']._serialized_end=2564
-  _globals['_COLLECTGARBAGEREQUEST']._serialized_start=2566
-  _globals['_COLLECTGARBAGEREQUEST']._serialized_end=2627
-  _globals['_COLLECTGARBAGERESPONSE']._serialized_start=2629
-  _globals['_COLLECTGARBAGERESPONSE']._serialized_end=2706
-  _globals['_SHUTDOWNREQUEST']._serialized_start=2708
-  _globals['_SHUTDOWNREQUEST']._serialized_end=2771
-  _globals['_SHUTDOWNRESPONSE']._serialized_start=2773
-  _globals['_SHUTDOWNRESPONSE']._serialized_end=2791
-  _globals['_ADMINSERVICE']._serialized_start=2794
-  _globals['_ADMINSERVICE']._serialized_end=3538
+  _globals['_STATUS']._serialized_end=677
+  _globals['_POOLSTATUS']._serialized_start=680
+  _globals['_POOLSTATUS']._serialized_end=820
+  _globals['_STORESTATUS']._serialized_start=823
+  _globals['_STORESTATUS']._serialized_end=977
+  _globals['_RUNNINGCOMPILE']._serialized_start=980
+  _globals['_RUNNINGCOMPILE']._serialized_end=1201
+  _globals['_TOTALS']._serialized_start=1204
+  _globals['_TOTALS']._serialized_end=1357
+  _globals['_JOBSUMMARY']._serialized_start=1360
+  _globals['_JOBSUMMARY']._serialized_end=1540
+  _globals['_GETJOBREQUEST']._serialized_start=1542
+  _globals['_GETJOBREQUEST']._serialized_end=1570
+  _globals['_GETJOBRESPONSE']._serialized_start=1572
+  _globals['_GETJOBRESPONSE']._serialized_end=1627
+  _globals['_GETTIMELINEREQUEST']._serialized_start=1629
+  _globals['_GETTIMELINEREQUEST']._serialized_end=1662
+  _globals['_GETTIMELINERESPONSE']._serialized_start=1664
+  _globals['_GETTIMELINERESPONSE']._serialized_end=1727
+  _globals['_TIMELINE']._serialized_start=1730
+  _globals['_TIMELINE']._serialized_end=1915
+  _globals['_LISTENTRIESREQUEST']._serialized_start=1917
+  _globals['_LISTENTRIESREQUEST']._serialized_end=1976
+  _globals['_LISTENTRIESRESPONSE']._serialized_start=1978
+  _globals['_LISTENTRIESRESPONSE']._serialized_end=2062
+  _globals['_ENTRY']._serialized_start=2065
+  _globals['_ENTRY']._serialized_end=2409
+  _globals['_ENTRY_KEYPARTSENTRY']._serialized_start=2362
+  _globals['_ENTRY_KEYPARTSENTRY']._serialized_end=2409
+  _globals['_GETENTRYREQUEST']._serialized_start=2411
+  _globals['_GETENTRYREQUEST']._serialized_end=2441
+  _globals['_GETENTRYRESPONSE']._serialized_start=2443
+  _globals['_GETENTRYRESPONSE']._serialized_end=2497
+  _globals['_VERIFYSTOREREQUEST']._serialized_start=2499
+  _globals['_VERIFYSTOREREQUEST']._serialized_end=2519
+  _globals['_VERIFYSTORERESPONSE']._serialized_start=2521
+  _globals['_VERIFYSTORERESPONSE']._serialized_end=2580
+  _globals['_COLLECTGARBAGEREQUEST']._serialized_start=2582
+  _globals['_COLLECTGARBAGEREQUEST']._serialized_end=2643
+  _globals['_COLLECTGARBAGERESPONSE']._serialized_start=2645
+  _globals['_COLLECTGARBAGERESPONSE']._serialized_end=2722
+  _globals['_SHUTDOWNREQUEST']._serialized_start=2724
+  _globals['_SHUTDOWNREQUEST']._serialized_end=2787
+  _globals['_SHUTDOWNRESPONSE']._serialized_start=2789
+  _globals['_SHUTDOWNRESPONSE']._serialized_end=2807
+  _globals['_ADMINSERVICE']._serialized_start=2810
+  _globals['_ADMINSERVICE']._serialized_end=3554
 # @@protoc_insertion_point(module_scope)

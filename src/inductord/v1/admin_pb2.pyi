@@ -30,7 +30,7 @@ class WatchStatusResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[Status, _Mapping]] = ...) -> None: ...
 
 class Status(_message.Message):
-    __slots__ = ("version", "pid", "uptime_seconds", "address", "metrics_address", "draining", "pool", "store", "compiles", "totals", "rss_bytes", "jobs")
+    __slots__ = ("version", "pid", "uptime_seconds", "address", "metrics_address", "draining", "pool", "store", "compiles", "totals", "rss_bytes", "jobs", "listen")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     UPTIME_SECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,7 @@ class Status(_message.Message):
     TOTALS_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
+    LISTEN_FIELD_NUMBER: _ClassVar[int]
     version: _compiler_pb2.Version
     pid: int
     uptime_seconds: float
@@ -55,7 +56,8 @@ class Status(_message.Message):
     totals: Totals
     rss_bytes: int
     jobs: _containers.RepeatedCompositeFieldContainer[JobSummary]
-    def __init__(self, version: _Optional[_Union[_compiler_pb2.Version, _Mapping]] = ..., pid: _Optional[int] = ..., uptime_seconds: _Optional[float] = ..., address: _Optional[str] = ..., metrics_address: _Optional[str] = ..., draining: bool = ..., pool: _Optional[_Union[PoolStatus, _Mapping]] = ..., store: _Optional[_Union[StoreStatus, _Mapping]] = ..., compiles: _Optional[_Iterable[_Union[RunningCompile, _Mapping]]] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ..., rss_bytes: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobSummary, _Mapping]]] = ...) -> None: ...
+    listen: str
+    def __init__(self, version: _Optional[_Union[_compiler_pb2.Version, _Mapping]] = ..., pid: _Optional[int] = ..., uptime_seconds: _Optional[float] = ..., address: _Optional[str] = ..., metrics_address: _Optional[str] = ..., draining: bool = ..., pool: _Optional[_Union[PoolStatus, _Mapping]] = ..., store: _Optional[_Union[StoreStatus, _Mapping]] = ..., compiles: _Optional[_Iterable[_Union[RunningCompile, _Mapping]]] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ..., rss_bytes: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobSummary, _Mapping]]] = ..., listen: _Optional[str] = ...) -> None: ...
 
 class PoolStatus(_message.Message):
     __slots__ = ("kind", "max_workers", "starting", "idle", "busy", "queued", "crashes", "note")

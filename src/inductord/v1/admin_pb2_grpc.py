@@ -116,6 +116,8 @@ class AdminServiceServicer(object):
 
     def VerifyStore(self, request, context):
         """Reads every artifact and quarantines those whose digest does not match.
+
+        Errors: PERMISSION_DENIED unless the owner asks.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,6 +125,8 @@ class AdminServiceServicer(object):
 
     def CollectGarbage(self, request, context):
         """Evicts least recently used entries until the store is at most this large. What is in use stays.
+
+        Errors: PERMISSION_DENIED unless the owner asks.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,6 +134,8 @@ class AdminServiceServicer(object):
 
     def Shutdown(self, request, context):
         """Drains and ends the daemon: running compiles finish within the drain time, new ones are refused.
+
+        Errors: PERMISSION_DENIED unless the owner asks.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

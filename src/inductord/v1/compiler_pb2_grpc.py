@@ -6,7 +6,10 @@ from inductord.v1 import compiler_pb2 as inductord_dot_v1_dot_compiler__pb2
 
 
 class CompilerServiceStub(object):
-    """Missing associated documentation comment in .proto file."""
+    """Tenants: a token or a client certificate names the tenant that calls. A key is the tenant's own: what one tenant had compiled
+    is absent for every other, and a request means what it means for who sends it. A token travels as the metadata entry
+    `authorization: Bearer TOKEN`. Files are offered through the Unix socket only.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -37,7 +40,10 @@ class CompilerServiceStub(object):
 
 
 class CompilerServiceServicer(object):
-    """Missing associated documentation comment in .proto file."""
+    """Tenants: a token or a client certificate names the tenant that calls. A key is the tenant's own: what one tenant had compiled
+    is absent for every other, and a request means what it means for who sends it. A token travels as the metadata entry
+    `authorization: Bearer TOKEN`. Files are offered through the Unix socket only.
+    """
 
     def GetCapabilities(self, request, context):
         """What this daemon is, can do and allows. A rank calls it once per connection.
@@ -112,7 +118,10 @@ def add_CompilerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CompilerService(object):
-    """Missing associated documentation comment in .proto file."""
+    """Tenants: a token or a client certificate names the tenant that calls. A key is the tenant's own: what one tenant had compiled
+    is absent for every other, and a request means what it means for who sends it. A token travels as the metadata entry
+    `authorization: Bearer TOKEN`. Files are offered through the Unix socket only.
+    """
 
     @staticmethod
     def GetCapabilities(request,
