@@ -3,7 +3,8 @@
 Names in it are made up from places in the piece alone, so equal pieces of any graph give the same text.
 """
 
-import torch
+import operator
+
 from torch import fx
 
 from inductord.compiler.regions.plan import Piece
@@ -26,7 +27,7 @@ def extract(graph: fx.GraphModule, piece: Piece) -> fx.GraphModule:
         target = source.target
         if source.op in ("get_attr", "call_module"):
             held, target = str(target), f"held_{place}"
-            attributes[target] = _attribute(graph, held)
+            attributes[target] = operator.attrgetter(held)(graph)
         copies[source] = made.create_node(
             source.op,
             target,
@@ -37,10 +38,3 @@ def extract(graph: fx.GraphModule, piece: Piece) -> fx.GraphModule:
         copies[source].meta = dict(source.meta)
     made.output(tuple(copies[found[name]] for name in piece.outputs))
     return fx.GraphModule(attributes, made, class_name="Piece")
-
-
-def _attribute(root: torch.nn.Module, path: str) -> object:
-    value: object = root
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value
