@@ -136,6 +136,7 @@ class _Reader:
             materialised = operators.materialises(node, name)
             pure = not inside and not writes
             role = Role.ATTACHED if pure and self._is_free(facts, node, name, shown, arguments) else Role.REAL
+            size = operators.WORK.get(name, 1)
             size += sum(
                 facts.size[each] for each in arguments if facts.roles[each] is Role.ATTACHED and facts.size[each] > 1
             )
