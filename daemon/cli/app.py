@@ -15,6 +15,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("serve", "Run the daemon of this node in the foreground."),
     "stop": ("stop", "Stop the daemon when its running compiles are done."),
     "status": ("status", "Show what the daemon is doing."),
+    "report": ("report", "Show what happened in a job: as text, page or trace."),
     "store": ("store", "Look at, check and shrink the stored artifacts."),
     "explain": ("explain", "Say which parts of two keys differ."),
     "config": ("config", "Show the settings in force and where each comes from."),

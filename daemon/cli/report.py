@@ -1,176 +1,64 @@
-"""What a job saved: from the files that its ranks left and from what the daemon counted for it. Pure but for reading
-the files.
+"""``inductord report``: what happened in a job that runs or ran, as text, JSON, a page to look at, or a trace."""
 
-Each rank writes ``rank-<rank>-<pid>.json`` at its end. A rank that was killed leaves none; the daemon may know of it,
-since ranks also report while they run.
-"""
-
-import dataclasses
+import gzip
 import json
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from google.protobuf import json_format
+import click
 
-from inductord.daemon.cli import words
-from inductord.daemon.cli.fallback_words import phrase
-from inductord.v1.admin_pb2 import JobSummary
-from inductord.v1.compiler_pb2 import RankStats
+from inductord.daemon.cli import options
+from inductord.daemon.cli.errors import CommandFailed
+from inductord.daemon.cli.output import print_json
+from inductord.daemon.cli.protojson import as_json as message_as_json
+from inductord.daemon.cli.remarks import remark
 
-_WIDTH = 80
-_RANK_FIELDS = ("rank", "world_size", "pid", "job")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RankFile:
-    """What one rank's process wrote."""
-
-    rank: int
-    world_size: int
-    stats: RankStats
+_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RunReport:
-    """Sums over the ranks of one job. Seconds are wall clock of one rank, added up over ranks.
+@click.command("report")
+@options.connection
+@click.option("--html", "page", type=_FILE, metavar="FILE", help="Write a page with the job's timeline.")
+@click.option(
+    "--trace",
+    type=_FILE,
+    metavar="FILE",
+    help="Write a trace for ui.perfetto.dev or chrome://tracing; compressed when the name ends with .gz.",
+)
+@options.as_json
+@click.argument("job", required=False, default="")
+def command(
+    address: str | None, config: Path | None, page: Path | None, trace: Path | None, as_json: bool, job: str
+) -> None:
+    """Show what happened in JOB: who waited for whom, and where the time went.
 
-    ``compiles``: how many compiles the daemon ran for this job; when it cannot be asked, how many the ranks caused.
-    ``notes``: what the numbers leave out, as sentences for people.
+    Without a name: the job that was seen last. The daemon remembers the last 128 jobs, also after their end.
     """
+    from inductord.daemon.client import AdminClient
+    from inductord.daemon.report.gather import of_daemon
 
-    job: str
-    ranks: int
-    world_size: int
-    graphs: int
-    requests: int
-    compiles: int
-    hits: int
-    joined: int
-    led: int
-    saved_seconds: float
-    wait_seconds: float
-    load_seconds: float
-    local_compile_seconds: float
-    fallbacks: Mapping[str, int]
-    notes: tuple[str, ...]
+    settings = options.settings(address=address, config=config)
+    with AdminClient(settings.address) as client:
+        report = of_daemon(client.timeline(job))
+    if page is not None:
+        from inductord.daemon.report.page import render
 
-    def as_json(self) -> dict[str, Any]:
-        """For scripts; field names are stable."""
-        return {
-            **{field.name: getattr(self, field.name) for field in dataclasses.fields(self)},
-            "fallbacks": dict(self.fallbacks),
-            "fallbacks_total": sum(self.fallbacks.values()),
-            "notes": list(self.notes),
-        }
+        _write(page, render(report))
+    if trace is not None:
+        from inductord.daemon.report.trace import events
+
+        _write(trace, json.dumps(events(report.timeline), separators=(",", ":")))
+    if as_json:
+        print_json({**report.totals.as_json(), "timeline": message_as_json(report.timeline)})
+    elif page is None and trace is None:
+        from inductord.daemon.report.text import as_text
+
+        click.echo("\n".join(as_text(report)))
 
 
-def read_rank_files(folder: Path) -> tuple[list[RankFile], list[str]]:
-    """The ranks' files, and the names of those that are damaged: a rank was killed while it wrote."""
-    read, damaged = [], []
-    for path in sorted(folder.glob("rank-*.json")):
-        try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
-            own = {name: fields.pop(name) for name in _RANK_FIELDS if name in fields}
-            stats = json_format.ParseDict(fields, RankStats(), ignore_unknown_fields=True)
-            read.append(RankFile(int(own["rank"]), int(own["world_size"]), stats))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, json_format.ParseError):
-            damaged.append(path.name)
-    return read, damaged
-
-
-def make_report(
-    job: str,
-    ranks: Sequence[RankFile],
-    *,
-    daemon: JobSummary | None,
-    notes: Iterable[str] = (),
-    damaged: Sequence[str] = (),
-) -> RunReport:
-    """Put both accounts together. The ranks' own is taken, unless the daemon heard of more requests than it has."""
-    said = list(notes)
-    if damaged:
-        said.append(f"{words.count(len(damaged), 'rank report')} could not be read ({', '.join(damaged[:3])}).")
-    total = _sum(rank.stats for rank in ranks)
-    seen = len({rank.rank for rank in ranks})
-    world = max((rank.world_size for rank in ranks), default=0)
-    if daemon is not None:
-        world = max(world, daemon.world_size)
-        if daemon.sum.requests > total.requests:
-            said.append(
-                f"{words.count(seen, 'rank')} left a report and the daemon heard of {daemon.ranks}; "
-                "the numbers are the daemon's."
-            )
-            seen, total = daemon.ranks, daemon.sum
-    if not seen:
-        said.append(
-            "No rank reported. Either nothing was compiled with torch.compile, or the command runs another Python, "
-            "without inductord in it."
-        )
-    elif not total.requests and not total.fallbacks:
-        said.append(
-            "The ranks asked for no graph: nothing was compiled, or PyTorch's own cache on this machine had it all."
-        )
-    elif seen < world:
-        said.append(f"{seen} of {world} ranks reported; the others were ended by force or run elsewhere.")
-    keys = len(set(total.keys))
-    compiles = total.led
-    if daemon is not None:
-        compiles = max(daemon.compiles, total.led)
-        if daemon.compiles < total.led:
-            said.append("The daemon was restarted while the job ran; compiles are counted from the ranks' reports.")
-    return RunReport(
-        job=job,
-        ranks=seen,
-        world_size=world,
-        graphs=keys if daemon is None else max(keys, daemon.graphs),
-        requests=total.requests,
-        compiles=compiles,
-        hits=total.hits,
-        joined=total.joined,
-        led=total.led,
-        saved_seconds=round(total.saved_seconds, 3),
-        wait_seconds=round(total.wait_seconds, 3),
-        load_seconds=round(total.load_seconds, 3),
-        local_compile_seconds=round(total.local_compile_seconds, 3),
-        fallbacks=dict(sorted(total.fallbacks.items(), key=lambda item: (-item[1], item[0]))),
-        notes=tuple(said),
-    )
-
-
-def _sum(all_stats: Iterable[RankStats]) -> RankStats:
-    total = RankStats()
-    for stats in all_stats:
-        for field in RankStats.DESCRIPTOR.fields:
-            if field.name not in ("fallbacks", "keys"):
-                setattr(total, field.name, getattr(total, field.name) + getattr(stats, field.name))
-        for reason, number in stats.fallbacks.items():
-            total.fallbacks[reason] += number
-        total.keys.extend(stats.keys)
-    return total
-
-
-def as_text(report: RunReport) -> list[str]:
-    """The report for people, line by line."""
-    counts = f"{words.count(report.ranks, 'rank')}, {words.count(report.graphs, 'distinct graph')}"
-    lines = [f"inductord: job {report.job}: {counts if report.ranks else 'nothing to report'}"]
-    if report.requests:
-        lines += [
-            f"  requests   {report.requests}: {report.compiles} compiled, {report.joined} joined a running compile, "
-            f"{report.hits} found stored",
-            f"  saved      {words.duration(report.saved_seconds)} of compiling, summed over the ranks "
-            f"(they waited {words.duration(report.wait_seconds)})",
-        ]
-    total = sum(report.fallbacks.values())
-    if total:
-        local = words.duration(report.local_compile_seconds)
-        lines.append(f"  fallbacks  {words.count(total, 'graph')} compiled by the ranks themselves, in {local}:")
-        lines += [f"    {number:>5} × {reason}: {phrase(reason)}" for reason, number in report.fallbacks.items()]
-    elif report.requests:
-        lines.append("  fallbacks  none")
-    for note in report.notes:
-        lines += textwrap.wrap(
-            note, _WIDTH, initial_indent="  note       ", subsequent_indent=" " * 13, break_long_words=False
-        )
-    return lines
+def _write(file: Path, content: str) -> None:
+    data = content.encode()
+    try:
+        file.write_bytes(gzip.compress(data) if file.suffix == ".gz" else data)
+    except OSError as error:
+        raise CommandFailed(f"{file} could not be written: {error.strerror}.") from error
+    remark(f"wrote {file}, {len(data)} bytes before compression." if file.suffix == ".gz" else f"wrote {file}.")

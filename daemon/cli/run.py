@@ -11,9 +11,8 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import click
 
@@ -25,7 +24,19 @@ from inductord.daemon.cli.signals import Interrupted, SignalGate
 _IDLE_EXIT_S = 600.0
 _REPORT_TIMEOUT_S = 3.0
 
-ReportForm = Literal["text", "json", "none"]
+_FORMS = ("text", "json", "none")
+
+
+class ReportForm(click.ParamType):  # type: ignore[type-arg]  # generic in later releases of click only
+    """One of the forms of the report on stderr, or the path of a page."""
+
+    name = "report"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The value, if it is either."""
+        if value not in _FORMS and not value.endswith(".html"):
+            self.fail(f"{value!r} is none of {', '.join(_FORMS)}, and no file whose name ends with .html.", param, ctx)
+        return value
 
 
 @click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -39,7 +50,12 @@ ReportForm = Literal["text", "json", "none"]
 )
 @click.option("--max-workers", type=click.IntRange(min=1), metavar="N", help="Workers of a daemon that is started.")
 @click.option(
-    "--report", "form", type=click.Choice(["text", "json", "none"]), default="text", help="The report on stderr."
+    "--report",
+    "form",
+    type=ReportForm(),
+    default="text",
+    metavar="text|json|none|FILE.html",
+    help="The report on stderr; with a file: text there, and a page with the job's timeline.",
 )
 @click.option(
     "--report-file",
@@ -54,7 +70,7 @@ def command(
     pool: str | None,
     store: Path | None,
     max_workers: int | None,
-    form: ReportForm,
+    form: str,
     report_file: Path | None,
     argv: tuple[str, ...],
 ) -> None:
@@ -161,28 +177,40 @@ def _run(argv: Sequence[str], env: Mapping[str, str], signals: SignalGate) -> in
     return wait_for_command(pid, signals)
 
 
-def _report(job: str, folder: Path, address: str | None, form: ReportForm, file: Path | None) -> None:
-    from inductord.daemon.cli.report import as_text, make_report, read_rank_files
+def _report(job: str, folder: Path, address: str | None, form: str, file: Path | None) -> None:
     from inductord.daemon.client import AdminClient, ClientError, NotFound
+    from inductord.daemon.report.gather import of_run
+    from inductord.daemon.report.totals import as_text, read_rank_files
+    from inductord.v1.admin_pb2 import Timeline
 
     ranks, damaged = read_rank_files(folder)
-    notes, summary = [], None
+    notes, timeline = [], None
     if address is not None:
         try:
             with AdminClient(address, timeout=_REPORT_TIMEOUT_S) as client:
-                summary = client.job(job)
+                timeline = Timeline(job=client.job(job))
+                if form not in _FORMS:
+                    timeline = client.timeline(job)
         except NotFound:
             # No rank of the job reached it; that is the report's to say.
-            summary = None
+            timeline = None
         except ClientError as error:
             notes.append(f"{error} What stands here is what the ranks say.")
-    report = make_report(job, ranks, daemon=summary, notes=notes, damaged=damaged)
+    report = of_run(job, ranks, daemon=timeline, notes=notes, damaged=damaged)
     if form == "json":
-        sys.stderr.write(json.dumps(report.as_json(), ensure_ascii=False) + "\n")
-    elif form == "text":
-        sys.stderr.write("\n".join(as_text(report)) + "\n")
+        sys.stderr.write(json.dumps(report.totals.as_json(), ensure_ascii=False) + "\n")
+    elif form != "none":
+        sys.stderr.write("\n".join(as_text(report.totals)) + "\n")
     if file is not None:
-        try:
-            file.write_text(json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        except OSError as error:
-            remark(f"the report could not be written to {file}: {error.strerror}.")
+        _write(file, lambda: json.dumps(report.totals.as_json(), indent=2, ensure_ascii=False) + "\n")
+    if form not in _FORMS:
+        from inductord.daemon.report.page import render
+
+        _write(Path(form), lambda: render(report))
+
+
+def _write(file: Path, content: Callable[[], str]) -> None:
+    try:
+        file.write_text(content(), encoding="utf-8")
+    except OSError as error:
+        remark(f"the report could not be written to {file}: {error.strerror}.")

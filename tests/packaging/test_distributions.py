@@ -25,7 +25,9 @@ def modules(source: Path) -> set[str]:
     linked = {
         Path("inductord", path.relative_to(source)) for folder in PACKAGES for path in (source / folder).rglob("*.py")
     }
-    return {path.as_posix() for path in own | stubs | linked} | {"inductord/py.typed"}
+    report = Path("daemon", "report", "templates")
+    templates = {Path("inductord", path.relative_to(source)) for path in (source / report).iterdir()}
+    return {path.as_posix() for path in own | stubs | linked | templates} | {"inductord/py.typed"}
 
 
 def metadata(wheel: Path) -> email.message.Message:

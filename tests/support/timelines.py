@@ -36,7 +36,8 @@ def an_order(name: str = "graph", *, job: str = "job", rank: int = 0) -> Order:
 
 def a_span(name: str, start: float, stages: Iterable[tuple[int, float, float]], **fields: object) -> pb.RankSpan:
     """A graph on its way; ``start``: seconds after ``NOW``, ``stages``: kind, offset, seconds."""
-    span = pb.RankSpan(start_unix=NOW + start, key=bytes.fromhex(key(name)), nodes=7, **fields)  # type: ignore[arg-type]
+    fields = {"start_unix": NOW + start, "key": bytes.fromhex(key(name)), "nodes": 7} | fields
+    span = pb.RankSpan(**fields)  # type: ignore[arg-type]
     for kind, offset, seconds in stages:
         span.stages.add(kind=kind, offset_seconds=offset, seconds=seconds)  # type: ignore[arg-type]
     return span
@@ -106,5 +107,5 @@ def _spans(rank: int, ranks: int, graphs: int, seconds: float) -> Iterator[pb.Ra
         stages.append((pb.STAGE_KIND_LOAD, seconds + 0.4, 0.4))
         served = pb.SERVED_LED if leads else pb.SERVED_JOINED
         kind = pb.GRAPH_KIND_FORWARD if graph % 2 == 0 else pb.GRAPH_KIND_BACKWARD
-        yield a_span(f"graph {graph}", start + 1, stages, served=served, kind=kind)
+        yield a_span(f"graph {graph}", start + 1, stages, served=served, kind=kind, nodes=100 + graph)
         yield frame

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from inductord.daemon.cli.report import RankFile, as_text, make_report, read_rank_files
+from inductord.daemon.report.totals import RankFile, as_text, make_report, read_rank_files
 from inductord.v1.admin_pb2 import JobSummary
 from inductord.v1.compiler_pb2 import RankStats
 
