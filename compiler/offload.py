@@ -5,6 +5,7 @@ that would have happened without inductord.
 """
 
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Generator
@@ -16,6 +17,7 @@ from inductord.compiler.adapter.seam import GraphCall, InProcess
 from inductord.compiler.client import Client, CompileFailed, Received, Unavailable
 from inductord.compiler.progress import ProgressLine
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.recorder import Recorder
 from inductord.compiler.settings import RankSettings
 from inductord.compiler.telemetry import Telemetry
 from inductord.compiler.timeline import SpanRecorder
@@ -59,6 +61,7 @@ class Offload:
         self._settings = settings
         self._client = client
         self._telemetry = telemetry
+        self._recorder = Recorder(settings.record_dir)
         self._avoid_until = 0.0
 
     def __call__(self, call: GraphCall, in_process: InProcess) -> Any:
@@ -150,6 +153,8 @@ class Offload:
     ) -> Received:
         line = ProgressLine(label, enabled=self._settings.progress)
 
+        # Sent perhaps and recorded perhaps: made once.
+        @functools.cache
         def serialize() -> bytes:
             with recorder.stage(StageKind.STAGE_KIND_SERIALIZE) as watch:
                 try:
@@ -162,7 +167,9 @@ class Offload:
 
         try:
             with self._daemon_errors():
-                return self._client.compile(request, serialize, line.update, self._settings.max_wait)
+                received = self._client.compile(request, serialize, line.update, self._settings.max_wait)
+            self._recorder.keep(request, serialize)
+            return received
         except CompileFailed as failed:
             log.info("inductord: the worker's traceback for %s:\n%s", label, failed.failure.traceback)
             reason = _FAILURE_REASONS.get(failed.failure.kind, Fallback.COMPILE_FAILED)

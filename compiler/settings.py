@@ -24,7 +24,8 @@ class SettingsError(ValueError):
 @dataclasses.dataclass(frozen=True, slots=True)
 class RankSettings:
     """``address``: of the daemon, ``unix:PATH``; ``max_wait``: seconds that a rank waits for one graph before it compiles
-    by itself; ``report_dir``: where the rank leaves its counts at exit, or None; ``progress``: write a line while waiting."""
+    by itself; ``report_dir``: where the rank leaves its counts at exit, or None; ``progress``: write a line while waiting;
+    ``record_dir``: where the rank leaves the graphs that it asks for, or None."""
 
     enabled: bool
     address: str
@@ -34,6 +35,7 @@ class RankSettings:
     world_size: int
     report_dir: Path | None
     progress: bool
+    record_dir: Path | None = None
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> RankSettings:
@@ -49,6 +51,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> RankSettings:
     except AddressError as error:
         raise SettingsError(str(error)) from error
     report_dir = env.get("INDUCTORD_REPORT_DIR", "")
+    record_dir = env.get("INDUCTORD_RECORD_DIR", "")
     progress = env.get("INDUCTORD_PROGRESS", "").strip().lower()
     return RankSettings(
         enabled=env.get("INDUCTORD", "").strip().lower() not in _NO,
@@ -58,6 +61,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> RankSettings:
         rank=rank,
         world_size=_integer(env, "WORLD_SIZE", 1),
         report_dir=Path(report_dir) if report_dir else None,
+        record_dir=Path(record_dir) if record_dir else None,
         progress=rank == 0 and progress not in _NO and (bool(progress) or sys.stderr.isatty()),
     )
 

@@ -24,8 +24,10 @@ _CALL_TIMEOUT_S = 5.0
 _STORE_TIMEOUT_S = 3600.0
 # A thousand ranks with all their graphs.
 _TIMELINE_TIMEOUT_S = 60.0
+_ARTIFACT_TIMEOUT_S = 300.0
 _PROBE_TIMEOUT_S = 1.0
 _PAGE = 1000
+_CHUNK_BYTES = 1 << 20
 _UCRED = struct.Struct("iii")
 _CHANNEL_OPTIONS = (
     # Channels to one address share connections, and so their backoff after a refusal: who waits for a daemon to come up
@@ -245,6 +247,24 @@ class AdminClient:
             answer: admin_pb2.CollectGarbageResponse = self._admin.CollectGarbage(request, timeout=_STORE_TIMEOUT_S)
         return answer
 
+    def read_artifact(self, key: str) -> bytes:
+        """One stored artifact, verified by the daemon.
+
+        Raises:
+            NotFound: it is not stored, or was damaged.
+        """
+        with self._translated():
+            answers = self._admin.ReadArtifact(admin_pb2.ReadArtifactRequest(key=key), timeout=_ARTIFACT_TIMEOUT_S)
+            return b"".join(answer.chunk for answer in answers)
+
+    def put_artifact(self, key: str, sealed: bytes) -> admin_pb2.PutArtifactResponse:
+        """Have a sealed artifact stored. The daemon verifies it with its own keys."""
+        with self._translated():
+            answer: admin_pb2.PutArtifactResponse = self._admin.PutArtifact(
+                _put_requests(key, sealed), timeout=_ARTIFACT_TIMEOUT_S
+            )
+        return answer
+
     def shutdown(self, drain_seconds: float | None) -> None:
         """Ask the daemon to drain and end; returns when it has taken note. ``None``: its configured drain time."""
         with self._translated():
@@ -282,6 +302,12 @@ class AdminClient:
                     "Stop it with `inductord stop` and start this release's."
                 )
         return RequestFailed(f"The daemon at {self.address} answered {code.name}: {details}")
+
+
+def _put_requests(key: str, sealed: bytes) -> Iterator[admin_pb2.PutArtifactRequest]:
+    yield admin_pb2.PutArtifactRequest(key=key, size=len(sealed), chunk=sealed[:_CHUNK_BYTES])
+    for start in range(_CHUNK_BYTES, len(sealed), _CHUNK_BYTES):
+        yield admin_pb2.PutArtifactRequest(chunk=sealed[start : start + _CHUNK_BYTES])
 
 
 def _draining(address: str, details: str = "") -> str:

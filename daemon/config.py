@@ -6,6 +6,7 @@ no file but the configuration file: folders are made, and checked, when the daem
 
 import difflib
 import os
+import re
 import shlex
 import sys
 import tomllib
@@ -95,6 +96,17 @@ class DaemonConfig(BaseSettings):
     )
     memory_bytes: ByteSize = Field(ByteSize(256 * _MIB), ge=0, description="Artifacts kept in memory as well.")
 
+    shared_store: str = Field(
+        "", description="URL of a store that nodes share, such as file:///mnt/inductord or s3://bucket/folder."
+    )
+    shared_store_keys: Path | None = Field(
+        None, description="File of the keys that sign and verify what is shared; `inductord store new-key` makes one."
+    )
+    shared_store_read_only: bool = Field(False, description="Read the shared store and never write it.")
+    shared_store_timeout: float = Field(
+        5.0, gt=0, le=60, description="Longest that a rank waits for a read of the shared store."
+    )
+
     pool: str = Field(
         "local", description="Who compiles: local, ray (a Ray of this node or RAY_ADDRESS), or ray://host:port."
     )
@@ -156,7 +168,9 @@ class DaemonConfig(BaseSettings):
     def _split_command(cls, value: object) -> object:
         return tuple(shlex.split(value)) if isinstance(value, str) else value
 
-    @field_validator("config", "store_path", "scratch", "tls_cert", "tls_key", "tls_client_ca", "tokens")
+    @field_validator(
+        "config", "store_path", "scratch", "tls_cert", "tls_key", "tls_client_ca", "tokens", "shared_store_keys"
+    )
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         # The daemon may be started from a folder that goes away. No expanduser: it asks for HOME and passwd.
@@ -264,7 +278,7 @@ def _explain(problem: Mapping[str, Any], flags: Mapping[str, object]) -> str:
 def explain_config(config: DaemonConfig) -> list[tuple[str, str, str]]:
     """Name, value and source of each setting; source is ``flag``, ``env NAME``, ``file PATH`` or ``default``."""
     return [
-        (name, _show(getattr(config, name)), config.origins.get(name, "default"))
+        (name, _without_user_info(_show(getattr(config, name))), config.origins.get(name, "default"))
         for name in type(config).model_fields
         if name != _ORIGINS
     ]
@@ -280,3 +294,8 @@ def _show(value: object) -> str:
     if isinstance(value, tuple):
         return shlex.join(value)
     return str(value)
+
+
+def _without_user_info(text: str) -> str:
+    # Of the URL of a shared store; what is shown here ends up in bug reports.
+    return re.sub(r"://[^/\s]*@", "://…@", text)

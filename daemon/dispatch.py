@@ -12,7 +12,8 @@ import itertools
 import logging
 import weakref
 from collections.abc import Iterator
-from typing import assert_never
+from functools import partial
+from typing import TYPE_CHECKING, assert_never
 
 from inductord.daemon.accounts import Accounts
 from inductord.daemon.blobs import Lent, Outgoing
@@ -20,6 +21,7 @@ from inductord.daemon.graphs import GraphBuffer
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.orders import Order
 from inductord.daemon.outbox import Delivery, Outbox
+from inductord.daemon.read_through import ReadThrough
 from inductord.daemon.store import ArtifactTooLarge, Meta, Store
 from inductord.daemon.tenancy import short
 from inductord.v1.compiler_pb2 import (
@@ -27,9 +29,11 @@ from inductord.v1.compiler_pb2 import (
     FAILURE_KIND_TOO_LARGE,
     FAILURE_KIND_UNLOADABLE,
     KEY_STATE_STORED,
+    SERVED_HIT,
     BlobHeader,
     CompileFailure,
     KeyState,
+    Served,
 )
 from inductord.worker.pool import Compiled, Failed, Job, Outcome, Pool, Priority, failed
 from inductord.worker.singleflight import (
@@ -45,6 +49,10 @@ from inductord.worker.singleflight import (
     SingleFlight,
     Tell,
 )
+
+if TYPE_CHECKING:
+    # Needs libraries that only daemons with a shared store have.
+    from inductord.daemon.shared.store import SharedStore
 
 _log = logging.getLogger("inductord.dispatch")
 
@@ -83,6 +91,7 @@ class Dispatcher:
         graphs: GraphBuffer,
         accounts: Accounts,
         max_artifact_bytes: int,
+        shared: "SharedStore | None" = None,
     ) -> None:
         self.graphs = graphs
         self._flights = flights
@@ -90,6 +99,8 @@ class Dispatcher:
         self._pool = pool
         self._accounts = accounts
         self._max_artifact_bytes = max_artifact_bytes
+        self._shared = shared
+        self._elsewhere = ReadThrough(self._find_elsewhere, self._found_elsewhere)
         self._ids = itertools.count(1)
         self._waiters: dict[int, Waiter] = {}
         self._orders: dict[str, Order] = {}
@@ -216,6 +227,7 @@ class Dispatcher:
     async def abort(self) -> None:
         """Give up what is left and wait until the pool let go of it."""
         self._perform(self._flights.abort())
+        await self._elsewhere.close()
         if leftover := {*self._tasks.values(), *self._abandoned}:
             await asyncio.wait(leftover)
 
@@ -269,23 +281,44 @@ class Dispatcher:
             record = await self._store.publish(order.key, data, meta)
         except ArtifactTooLarge as error:
             return _too_large(str(error))
+        if self._shared is not None:
+            self._shared.offer(order.plain_key, order.tenant, data, record.sha256, meta)
         return self._share(order.key, data, record.sha256, compiled.compile_seconds)
+
+    # The shared store
+
+    async def _find_elsewhere(self, order: Order) -> Outgoing | None:
+        if self._shared is None or (found := await self._shared.fetch(order.plain_key, order.tenant)) is None:
+            return None
+        try:
+            record = await self._store.publish(order.key, found.content, found.meta())
+        except ArtifactTooLarge as error:
+            _log.warning("%s of the shared store is of no use here: %s", short(order.key), error)
+            return None
+        return self._share(order.key, found.content, record.sha256, record.meta.compile_seconds)
+
+    def _found_elsewhere(self, key: str, artifact: Outgoing) -> None:
+        # To whoever waited it was stored: nothing was compiled for this.
+        self._perform(self._flights.finished(key), artifact, served=SERVED_HIT)
 
     # Single-flight's actions
 
-    def _perform(self, actions: list[Action], artifact: Outgoing | None = None) -> None:
+    def _perform(self, actions: list[Action], artifact: Outgoing | None = None, served: Served | None = None) -> None:
         for action in actions:
             match action:
                 case AskGraph():
                     waiter = self._waiters[action.waiter]
                     # Whose graph it is, is whose compile it is.
                     self._orders[waiter.order.key] = waiter.order
-                    waiter.outbox.put(action)
+                    if self._shared is None:
+                        waiter.outbox.put(action)
+                    else:
+                        self._elsewhere.ask(waiter.order, partial(waiter.outbox.put, action))
                 case Tell() | Fail() | Reject():
                     self._waiters[action.waiter].outbox.put(action)
                 case Deliver():
                     assert artifact is not None, "delivered before it was published"
-                    self._waiters[action.waiter].outbox.put(Delivery(action.served, artifact))
+                    self._waiters[action.waiter].outbox.put(Delivery(served or action.served, artifact))
                 case Dispatch():
                     order = self._orders[action.key]
                     self._ledger(order).queued(order, action.attempt)
@@ -298,6 +331,7 @@ class Dispatcher:
                     self._abandon(self._tasks.pop(action.key))
                 case Forget():
                     self.graphs.forget(action.key)
+                    self._elsewhere.forget(action.key)
                     del self._orders[action.key]
                     self._urgent.discard(action.key)
                     self._forgotten.set()

@@ -7,6 +7,7 @@ import enum
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
 
 import grpc.aio
 import prometheus_client
@@ -23,6 +24,7 @@ from inductord.daemon.auth.listener import Listener
 from inductord.daemon.config import DaemonConfig
 from inductord.daemon.dispatch import Dispatcher
 from inductord.daemon.graphs import GraphBuffer
+from inductord.daemon.imports import Imports
 from inductord.daemon.lifecycle import StopRequest
 from inductord.daemon.listening import Listening, SocketBusy
 from inductord.daemon.logs import configure_logging
@@ -34,11 +36,16 @@ from inductord.daemon.scratch import ScratchUnusable, find_scratch, scratch_cand
 from inductord.daemon.service.admin import AdminService
 from inductord.daemon.service.compiler import CompilerService, ServiceLimits
 from inductord.daemon.service.interceptor import Interceptor
+from inductord.daemon.shared.errors import SharedStoreUnusable
+from inductord.daemon.shared.keys import KeyFile
 from inductord.daemon.status import StatusBoard
 from inductord.daemon.store import Store, StoreBusy, StoreError
 from inductord.v1 import admin_pb2, admin_pb2_grpc, compiler_pb2, compiler_pb2_grpc
 from inductord.v1.compiler_pb2 import COMPILE_STATE_UPLOADING
 from inductord.worker.singleflight import Limits, SingleFlight
+
+if TYPE_CHECKING:
+    from inductord.daemon.shared.store import SharedStore
 
 _log = logging.getLogger("inductord.server")
 
@@ -93,7 +100,7 @@ async def serve(config: DaemonConfig, *, ready: Callable[[Endpoints], None] | No
     except StoreBusy as error:
         _log.error("%s", error)
         return Exit.STORE_BUSY
-    except (AddressError, AuthError, StoreError, ScratchUnusable, MetricsUnavailable) as error:
+    except (AddressError, AuthError, StoreError, ScratchUnusable, MetricsUnavailable, SharedStoreUnusable) as error:
         _log.error("%s", error)
         return Exit.FAILED
     return Exit.STOPPED
@@ -112,6 +119,10 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             config.store_path, max_bytes=config.store_max_bytes, memory_bytes=config.memory_bytes, events=metrics
         )
         stack.push_async_callback(store.close)
+        keys = KeyFile(config.shared_store_keys) if config.shared_store_keys else None
+        shared = _open_shared(config, keys, metrics)
+        if shared is not None:
+            stack.push_async_callback(shared.close)
         scratch = await asyncio.to_thread(find_scratch, scratch_candidates(config.scratch, config.store_path))
         pool = choose_pool(config, scratch, metrics.worker_failed)
         stack.push_async_callback(pool.stop, _CLOSE_SECONDS)
@@ -126,6 +137,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             graphs=GraphBuffer(config.max_pending_bytes),
             accounts=accounts,
             max_artifact_bytes=config.max_artifact_bytes,
+            shared=shared,
         )
         live = LiveCollector(lambda: _snapshot(dispatcher, pool, store, metrics), asyncio.get_running_loop())
         metrics_address = await _export(config.metrics_address, registry, live, stack)
@@ -136,6 +148,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             dispatcher=dispatcher,
             pool=pool,
             store=store,
+            shared=shared,
             accounts=accounts,
             address=config.address,
             listen=listen,
@@ -153,7 +166,11 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
         )
         admin_pb2_grpc.add_AdminServiceServicer_to_server(
             AdminService(
-                board=board, accounts=accounts, store=store, stop=lambda drain: stop.ask("a client asked for it", drain)
+                board=board,
+                accounts=accounts,
+                store=store,
+                imports=Imports(store, keys, metrics.shared, config.max_artifact_bytes),
+                stop=lambda drain: stop.ask("a client asked for it", drain),
             ),
             server,
         )
@@ -175,6 +192,19 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             idle = asyncio.create_task(stop.when_idle(activity, config.idle_exit_seconds), name="idle exit")
             stack.push_async_callback(_cancel, idle)
         yield Endpoints(config.address, listen, metrics_address)
+
+
+def _open_shared(config: DaemonConfig, keys: KeyFile | None, metrics: Metrics) -> "SharedStore | None":
+    if not config.shared_store:
+        return None
+    try:
+        from inductord.daemon.shared.store import SharedLimits, open_shared
+    except ModuleNotFoundError as error:
+        raise SharedStoreUnusable(
+            f"shared_store needs the package {error.name}, which is not installed: pip install 'inductord[shared]'."
+        ) from error
+    limits = SharedLimits(config.max_artifact_bytes, config.shared_store_timeout)
+    return open_shared(config.shared_store, keys, limits, metrics.shared, read_only=config.shared_store_read_only)
 
 
 def _server(interceptor: Interceptor, config: DaemonConfig) -> grpc.aio.Server:

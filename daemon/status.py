@@ -6,6 +6,7 @@ A tenant is shown what is its own: its jobs, compiles, entries and sums, and nei
 import os
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -17,6 +18,9 @@ from inductord.daemon.tenancy import Caller, scoped
 from inductord.v1.admin_pb2 import JobSummary, PoolStatus, RunningCompile, Status, StoreStatus
 from inductord.worker.pool import Pool
 
+if TYPE_CHECKING:
+    from inductord.daemon.shared.store import SharedStore
+
 
 class StatusBoard:
     """``address``, ``listen`` and ``metrics_address``: where the daemon really listens; the last two may be empty."""
@@ -27,6 +31,7 @@ class StatusBoard:
         dispatcher: Dispatcher,
         pool: Pool,
         store: Store,
+        shared: "SharedStore | None",
         accounts: Accounts,
         address: str,
         listen: str,
@@ -36,6 +41,7 @@ class StatusBoard:
         self._dispatcher = dispatcher
         self._pool = pool
         self._store = store
+        self._shared = shared
         self._accounts = accounts
         self._address = address
         self._listen = listen
@@ -77,6 +83,8 @@ class StatusBoard:
         status.metrics_address = self._metrics_address
         status.pool.CopyFrom(self._pool.status())
         status.store.CopyFrom(self._store.status())
+        if self._shared is not None:
+            status.store.shared.CopyFrom(self._shared.status())
         status.rss_bytes = self._process.memory_info().rss
 
     def _add_part(self, status: Status, caller: Caller) -> None:

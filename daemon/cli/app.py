@@ -12,11 +12,13 @@ from inductord.daemon.cli.remarks import remark
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run", "Run a training command with its compiles shared."),
+    "record": ("record", "Run a training command and keep its graphs in a file."),
+    "warm": ("warm", "Have recorded graphs compiled before a job needs them."),
     "serve": ("serve", "Run the daemon of this node in the foreground."),
     "stop": ("stop", "Stop the daemon when its running compiles are done."),
     "status": ("status", "Show what the daemon is doing."),
     "report": ("report", "Show what happened in a job: as text, page or trace."),
-    "store": ("store", "Look at, check and shrink the stored artifacts."),
+    "store": ("store", "Look at, check, shrink and carry the stored artifacts."),
     "explain": ("explain", "Say which parts of two keys differ."),
     "config": ("config", "Show the settings in force and where each comes from."),
     "doctor": ("doctor", "Check this machine, with a mend for each finding."),

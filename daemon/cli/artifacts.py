@@ -42,16 +42,18 @@ class Artifacts(Protocol):
         """Evict down to ``max_bytes``."""
 
 
-class _OfDaemon:
+class OfDaemon:
+    """Of the daemon that runs, through ``client``."""
+
     def __init__(self, client: AdminClient) -> None:
-        self._client = client
+        self.client = client
         self.entry = client.entry
         self.verify = client.verify
         self.collect = client.collect
         self.entries = client.entries
 
     def status(self) -> admin_pb2.StoreStatus:
-        return self._client.status().store
+        return self.client.status().store
 
 
 class _OfFolder:
@@ -64,7 +66,7 @@ class _OfFolder:
         return status
 
     def entries(self, limit: int | None) -> Iterator[admin_pb2.Entry]:
-        return iter(self._with_store(_now(lambda store: [entry_of(record) for record in _pages(store, limit)])))
+        return iter(self._with_store(_now(lambda store: [entry_of(record) for record in pages(store, limit)])))
 
     def entry(self, key: str) -> admin_pb2.Entry:
         if len(key) < _MIN_PREFIX:
@@ -118,7 +120,8 @@ def _now(use: Callable[[Store], T]) -> Callable[[Store], Awaitable[T]]:
     return at_once
 
 
-def _pages(store: Store, limit: int | None) -> Iterator[Record]:
+def pages(store: Store, limit: int | None) -> Iterator[Record]:
+    """Records of a store, most recently used first, at most ``limit``."""
     after: str | None = None
     left = limit
     while left is None or left > 0:
@@ -143,6 +146,6 @@ def open_artifacts(config: DaemonConfig, folder: Path | None = None) -> Iterator
         except DaemonAbsent:
             served = None
         if served is not None and (folder is None or folder.absolute() == served):
-            yield _OfDaemon(client)
+            yield OfDaemon(client)
             return
     yield _OfFolder(config)

@@ -20,6 +20,7 @@ def translated(error: Exception) -> CommandFailed | None:
     from inductord.compiler.address import AddressError
     from inductord.daemon import client
     from inductord.daemon.config import ConfigError
+    from inductord.daemon.shared.errors import SharedStoreUnusable
     from inductord.daemon.store import StoreBusy, StoreUnusable
 
     match error:
@@ -35,6 +36,6 @@ def translated(error: Exception) -> CommandFailed | None:
             return CommandFailed(str(error), Exit.NOT_FOUND)
         case StoreBusy():
             return CommandFailed(str(error), Exit.STORE_BUSY)
-        case client.ClientError() | StoreUnusable():
+        case client.ClientError() | StoreUnusable() | SharedStoreUnusable():
             return CommandFailed(str(error))
     return None

@@ -4,13 +4,15 @@ Rich decides about colour (it honours NO_COLOR and TERM); this module adds that 
 not folded to 80 columns.
 """
 
+import contextlib
 import json
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from rich import box
 from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 _FILE_WIDTH = 200
@@ -59,3 +61,15 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
     """One JSON document on stdout. ``indent=None`` keeps it on one line."""
     sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
     sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, when that is a terminal. What it gives is called with how many of ``total`` are done."""
+    bar = Progress(
+        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True)
+    )
+    bar.disable = not sys.stderr.isatty()
+    with bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -21,7 +21,6 @@ from inductord.daemon.cli.exits import CANNOT_EXECUTE, COMMAND_NOT_FOUND, SIGNAL
 from inductord.daemon.cli.remarks import remark
 from inductord.daemon.cli.signals import Interrupted, SignalGate
 
-_IDLE_EXIT_S = 600.0
 _REPORT_TIMEOUT_S = 3.0
 
 _FORMS = ("text", "json", "none")
@@ -40,15 +39,7 @@ class ReportForm(click.ParamType):  # type: ignore[type-arg]  # generic in later
 
 
 @click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@options.connection
-@click.option("--pool", metavar="POOL", help="Pool of a daemon that is started: local, ray or ray://host:port.")
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="PATH",
-    help="Store of a daemon that is started.",
-)
-@click.option("--max-workers", type=click.IntRange(min=1), metavar="N", help="Workers of a daemon that is started.")
+@options.started_daemon
 @click.option(
     "--report",
     "form",
@@ -64,16 +55,7 @@ class ReportForm(click.ParamType):  # type: ignore[type-arg]  # generic in later
     help="Write it, as JSON, here too.",
 )
 @click.argument("argv", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(
-    address: str | None,
-    config: Path | None,
-    pool: str | None,
-    store: Path | None,
-    max_workers: int | None,
-    form: str,
-    report_file: Path | None,
-    argv: tuple[str, ...],
-) -> None:
+def command(form: str, report_file: Path | None, argv: tuple[str, ...], **flags: object) -> None:
     """Run COMMAND with every torch.compile in it routed through the daemon of this node.
 
     \b
@@ -83,44 +65,61 @@ def command(
     the command runs all the same and compiles as ever. Ends with the command's exit code, 128 + n when signal n ended
     it.
     """
-    flags = {"pool": pool, "store": store, "max-workers": max_workers, "config": config}
+    sys.exit(launch(argv, flags, form=form, report_file=report_file))
+
+
+def launch(
+    argv: Sequence[str],
+    flags: Mapping[str, object],
+    *,
+    form: str = "text",
+    report_file: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    finish: Callable[[Path | None], None] | None = None,
+) -> int:
+    """Run a command through the daemon. Returns its exit code. Leaves the process when it cannot be started.
+
+    ``flags``: values of ``options.started_daemon``. ``env``: further variables of the command. ``finish`` is called when
+    the command ended, with the folder of the ranks' reports if there is one.
+    """
     # Before anything imports gRPC, whose threads would otherwise receive the signals.
     with SignalGate() as signals:
         try:
-            found_address = _prepare_daemon(address, flags, signals)
+            found_address = _prepare_daemon(flags, signals)
         except Interrupted as interrupted:
             remark(f"{interrupted}; the command was not started.")
             sys.exit(SIGNAL_BASE + interrupted.signum)
         job = os.environ.get("INDUCTORD_JOB") or secrets.token_hex(6)
         with _report_folder() as folder:
-            code = _run(argv, _environment(os.environ, found_address, job, folder), signals)
-            if folder is not None and (form != "none" or report_file is not None):
-                try:
+            code = _run(argv, _environment({**os.environ, **(env or {})}, found_address, job, folder), signals)
+            try:
+                if folder is not None and (form != "none" or report_file is not None):
                     _report(job, folder, found_address, form, report_file)
-                except Exception as error:  # noqa: BLE001 - the command has ended, and its exit code must come through
-                    remark(f"the report could not be made: {error} ({type(error).__name__}).")
-    sys.exit(code)
+            except Exception as error:  # noqa: BLE001 - the command has ended, and its exit code must come through
+                remark(f"the report could not be made: {error} ({type(error).__name__}).")
+            try:
+                if finish is not None:
+                    finish(folder)
+            except Exception as error:  # noqa: BLE001 - as above
+                remark(f"the graphs could not be kept: {error} ({type(error).__name__}).")
+    return code
 
 
-def _prepare_daemon(address: str | None, flags: Mapping[str, object], signals: SignalGate) -> str | None:
+def _prepare_daemon(flags: Mapping[str, object], signals: SignalGate) -> str | None:
     """Address of the daemon for the job, running if it can be had; ``None`` when not even an address is known."""
     settings_address = None
     try:
         from inductord.daemon.cli.launcher import Launcher
 
-        settings = options.settings(
-            address=address,
-            config=flags["config"],
-            pool=flags["pool"],
-            store_path=flags["store"],
-            max_workers=flags["max-workers"],
-        )
+        settings = options.daemon_settings(flags)
         settings_address = settings.address
-        given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
-        if not settings.idle_exit_seconds:
-            given.append(f"--idle-exit-seconds={_IDLE_EXIT_S:g}")
         launcher = Launcher(
-            settings_address, given, os.environ, say=remark, pause=signals.pause, mask=signals.outside_mask
+            settings_address,
+            options.daemon_flags(flags, settings),
+            os.environ,
+            say=remark,
+            pause=signals.pause,
+            mask=signals.outside_mask,
         )
         found = launcher.find_or_start()
     except Interrupted:

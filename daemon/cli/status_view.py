@@ -7,7 +7,7 @@ from rich.text import Text
 from inductord.daemon.cli import output, words
 from inductord.daemon.cli.protojson import enum_name
 from inductord.v1 import compiler_pb2
-from inductord.v1.admin_pb2 import JobSummary, RunningCompile, Status
+from inductord.v1.admin_pb2 import JobSummary, RunningCompile, SharedStoreStatus, Status
 
 _MANY = 12
 _KIND = compiler_pb2.GraphKind.DESCRIPTOR
@@ -70,6 +70,8 @@ def _facts(status: Status) -> Table:
     if store.quarantined:
         _note(facts, f"{words.count(store.quarantined, 'damaged artifact')} in quarantine")
     _note(facts, store.note)
+    if store.HasField("shared"):
+        _shared(facts, store.shared)
     requests = f"{totals.requests}: {totals.hits} hits, {totals.joined} joined, {totals.led} led"
     waiting = sum(compile_.waiters for compile_ in status.compiles)
     if waiting:
@@ -83,6 +85,17 @@ def _facts(status: Status) -> Table:
         f"{words.duration(totals.saved_seconds)} saved",
     )
     return facts
+
+
+def _shared(facts: Table, shared: SharedStoreStatus) -> None:
+    text = f"{shared.hits} hits, {shared.absent} absent"
+    for count, word in ((shared.refused, "refused"), (shared.unread, "not read"), (shared.unwritten, "not written")):
+        if count:
+            text += f", {count} {word}"
+    text += "; read only" if shared.read_only else f"; {shared.written} written, {shared.queued} queued"
+    facts.add_row("shared store", text)
+    facts.add_row("", Text(shared.url, style="dim"))
+    _note(facts, shared.note)
 
 
 def _note(facts: Table, note: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from inductord.daemon.cli import options, words
+from inductord.daemon.cli import bundles, options, words
 from inductord.daemon.cli.artifacts import Artifacts, open_artifacts
 from inductord.daemon.cli.errors import CommandFailed
 from inductord.daemon.cli.exits import Exit
@@ -31,10 +31,14 @@ def _open(address: str | None, config: Path | None, folder: Path | None) -> Abst
 
 @click.group("store")
 def command() -> None:
-    """Look at, check and shrink the stored artifacts.
+    """Look at, check, shrink and carry the stored artifacts.
 
     The daemon is asked when one runs; otherwise the store's folder is opened.
     """
+
+
+for _other in (bundles.export_command, bundles.import_command, bundles.new_key_command):
+    command.add_command(_other)
 
 
 @command.command("ls")

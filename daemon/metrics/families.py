@@ -16,6 +16,7 @@ from inductord import __version__
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
 from inductord.daemon.auth.refusals import AuthFailure
+from inductord.daemon.metrics.shared import SharedMetrics
 from inductord.daemon.store import EvictReason, ReadTier
 from inductord.v1 import admin_pb2, compiler_pb2
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, GraphKind, RankStats
@@ -172,6 +173,7 @@ class Metrics:
                 "python": platform.python_version(),
             }
         )
+        self.shared = SharedMetrics(registry)
         self._make_label_sets()
 
     def compile_ended(

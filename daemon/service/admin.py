@@ -5,16 +5,20 @@ concerns the daemon as a whole never comes here from a tenant (see ``auth.gate``
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import grpc
 
 from inductord.daemon.accounts import Accounts
 from inductord.daemon.auth.gate import current_caller
+from inductord.daemon.blobs import CHUNK_BYTES
 from inductord.daemon.entries import entry_of
-from inductord.daemon.errors import InvalidRequest, NotFound
+from inductord.daemon.errors import InvalidRequest, NotFound, OverLimit
+from inductord.daemon.imports import Imports
 from inductord.daemon.orders import check_key, check_key_prefix
+from inductord.daemon.shared.events import Put
+from inductord.daemon.shared.sealed import MAX_OVERHEAD_BYTES, Refusal
 from inductord.daemon.status import StatusBoard
 from inductord.daemon.store import Record, Store
 from inductord.daemon.tenancy import is_tenant, scoped, split
@@ -34,11 +38,18 @@ class AdminService(AdminServiceServicer):
     """``stop`` is called with the drain time that a client asked for, or None, and returns at once."""
 
     def __init__(
-        self, *, board: StatusBoard, accounts: Accounts, store: Store, stop: Callable[[float | None], None]
+        self,
+        *,
+        board: StatusBoard,
+        accounts: Accounts,
+        store: Store,
+        imports: Imports,
+        stop: Callable[[float | None], None],
     ) -> None:
         self._board = board
         self._accounts = accounts
         self._store = store
+        self._imports = imports
         self._stop = stop
 
     async def GetStatus(self, request: pb.GetStatusRequest, context: _Context) -> pb.GetStatusResponse:
@@ -106,6 +117,41 @@ class AdminService(AdminServiceServicer):
         target = request.max_bytes if request.HasField("max_bytes") else None
         evicted, freed = await self._store.collect(target)
         return pb.CollectGarbageResponse(evicted=evicted, freed_bytes=freed, bytes=self._store.status().bytes)
+
+    async def ReadArtifact(self, request: pb.ReadArtifactRequest, context: _Context) -> None:
+        """One artifact in chunks."""
+        key = check_key(request.key)
+        with self._store.pin(key):
+            found = await self._store.read(key, counts=False)
+            if found is None:
+                raise NotFound(f"{key} is not stored, or its artifact was damaged.")
+            data = found[1]
+            for start in range(0, len(data), CHUNK_BYTES):
+                await context.write(pb.ReadArtifactResponse(chunk=data[start : start + CHUNK_BYTES]))
+
+    async def PutArtifact(
+        self, requests: AsyncIterator[pb.PutArtifactRequest], context: _Context
+    ) -> pb.PutArtifactResponse:
+        """Store one sealed artifact."""
+        self._imports.check()
+        first = await anext(requests, None)
+        if first is None:
+            raise InvalidRequest("an artifact has at least one message.")
+        key, size = check_key(first.key), first.size
+        if size > self._imports.max_artifact_bytes + MAX_OVERHEAD_BYTES:
+            raise OverLimit(f"the object has {size} bytes; max_artifact_bytes is {self._imports.max_artifact_bytes}.")
+        sealed = bytearray(first.chunk)
+        async for message in requests:
+            sealed += message.chunk
+            if len(sealed) > size:
+                break
+        if len(sealed) != size:
+            raise InvalidRequest(f"{len(sealed)} bytes came instead of the {size} that were announced.")
+        result = await self._imports.put(key, bytes(sealed))
+        if isinstance(result, Refusal):
+            return pb.PutArtifactResponse(outcome=pb.PUT_OUTCOME_REFUSED, reason=result)
+        outcome = pb.PUT_OUTCOME_STORED if result is Put.STORED else pb.PUT_OUTCOME_PRESENT
+        return pb.PutArtifactResponse(outcome=outcome)
 
     async def Shutdown(self, request: pb.ShutdownRequest, context: _Context) -> pb.ShutdownResponse:
         """Begin to drain."""

@@ -174,8 +174,8 @@ class Store:
         self._events.read(ReadTier.LENT)
         return self._used(key) or record, self._disk.path(record.sha256)
 
-    async def read(self, key: str) -> tuple[Record, bytes] | None:
-        """The artifact of ``key``, verified if it comes from the disk. Counts as a use.
+    async def read(self, key: str, *, counts: bool = True) -> tuple[Record, bytes] | None:
+        """The artifact of ``key``, verified if it comes from the disk. Counts as a use if ``counts``.
 
         None is a miss: there is no such entry, or its artifact was found damaged and the entry is gone now.
         """
@@ -196,7 +196,7 @@ class Store:
             if data is None:
                 return None
             self._events.read(ReadTier.DISK)
-        return self._used(key) or record, data
+        return (self._used(key) if counts else None) or record, data
 
     async def _load(self, sha256: bytes, size: int) -> bytes | None:
         """Read a blob from the disk into the memory tier. None if it was damaged."""

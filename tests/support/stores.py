@@ -6,6 +6,9 @@ import random
 from collections import Counter
 from pathlib import Path
 
+from inductord.daemon.shared import keys
+from inductord.daemon.shared.events import Operation, Read, Write
+from inductord.daemon.shared.sealed import Refusal
 from inductord.daemon.store import EvictReason, Meta, ReadTier, Store, StoreEvents
 from inductord.v1.compiler_pb2 import GRAPH_KIND_FORWARD, Toolchain
 
@@ -83,3 +86,37 @@ def blob_names(store: Path) -> set[str]:
 
 def quarantined_files(store: Path) -> list[Path]:
     return sorted((store / "quarantine").iterdir())
+
+
+@dataclasses.dataclass
+class SharedRecorder:
+    """Counts what a shared store reports. Implements ``SharedEvents``."""
+
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    longest_queue: int = 0
+    resting: set[Operation] = dataclasses.field(default_factory=set)
+
+    def shared_read(self, result: Read | Refusal, size: int) -> None:
+        self.counts[f"read {result}"] += 1
+        self.counts["bytes in"] += size
+
+    def shared_written(self, result: Write, size: int) -> None:
+        self.counts[f"write {result}"] += 1
+        self.counts["bytes out"] += size
+
+    def shared_queue(self, length: int) -> None:
+        self.longest_queue = max(length, self.longest_queue)
+
+    def shared_breaker(self, operation: Operation, open: bool) -> None:
+        (self.resting.add if open else self.resting.discard)(operation)
+
+    def seen(self, of: str) -> dict[str, int]:
+        """Counts of ``read`` or ``write`` that are not zero, by result."""
+        return {name.removeprefix(f"{of} "): count for name, count in self.counts.items() if name.startswith(f"{of} ")}
+
+
+def key_file(folder: Path, name: str = "keys") -> Path:
+    """A file with one new key."""
+    path = folder / name
+    keys.add_new(path, standby=False)
+    return path

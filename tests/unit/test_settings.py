@@ -41,11 +41,14 @@ def test_what_is_set_is_taken(tmp_path: Path) -> None:
             "INDUCTORD_JOB": "llama",
             "INDUCTORD_REPORT_DIR": str(tmp_path),
             "INDUCTORD_PROGRESS": "1",
+            "INDUCTORD_RECORD_DIR": str(tmp_path / "graphs"),
             "RANK": "0",
             "WORLD_SIZE": "8",
         }
     )
-    assert settings == RankSettings(True, f"unix:{tmp_path}/d.sock", 1.5, "llama", 0, 8, tmp_path, True)
+    assert settings == RankSettings(
+        True, f"unix:{tmp_path}/d.sock", 1.5, "llama", 0, 8, tmp_path, True, tmp_path / "graphs"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,23 @@
 from inductord.v1 import compiler_pb2 as _compiler_pb2
 from inductord.v1 import timeline_pb2 as _timeline_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class PutOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PUT_OUTCOME_UNSPECIFIED: _ClassVar[PutOutcome]
+    PUT_OUTCOME_STORED: _ClassVar[PutOutcome]
+    PUT_OUTCOME_PRESENT: _ClassVar[PutOutcome]
+    PUT_OUTCOME_REFUSED: _ClassVar[PutOutcome]
+PUT_OUTCOME_UNSPECIFIED: PutOutcome
+PUT_OUTCOME_STORED: PutOutcome
+PUT_OUTCOME_PRESENT: PutOutcome
+PUT_OUTCOME_REFUSED: PutOutcome
 
 class GetStatusRequest(_message.Message):
     __slots__ = ()
@@ -80,7 +92,7 @@ class PoolStatus(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., max_workers: _Optional[int] = ..., starting: _Optional[int] = ..., idle: _Optional[int] = ..., busy: _Optional[int] = ..., queued: _Optional[int] = ..., crashes: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
 
 class StoreStatus(_message.Message):
-    __slots__ = ("path", "entries", "bytes", "max_bytes", "memory_bytes", "evictions", "quarantined", "note")
+    __slots__ = ("path", "entries", "bytes", "max_bytes", "memory_bytes", "evictions", "quarantined", "note", "shared")
     PATH_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +101,7 @@ class StoreStatus(_message.Message):
     EVICTIONS_FIELD_NUMBER: _ClassVar[int]
     QUARANTINED_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
     path: str
     entries: int
     bytes: int
@@ -97,7 +110,32 @@ class StoreStatus(_message.Message):
     evictions: int
     quarantined: int
     note: str
-    def __init__(self, path: _Optional[str] = ..., entries: _Optional[int] = ..., bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., evictions: _Optional[int] = ..., quarantined: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
+    shared: SharedStoreStatus
+    def __init__(self, path: _Optional[str] = ..., entries: _Optional[int] = ..., bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., evictions: _Optional[int] = ..., quarantined: _Optional[int] = ..., note: _Optional[str] = ..., shared: _Optional[_Union[SharedStoreStatus, _Mapping]] = ...) -> None: ...
+
+class SharedStoreStatus(_message.Message):
+    __slots__ = ("url", "read_only", "hits", "absent", "refused", "unread", "written", "unwritten", "queued", "note")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    ABSENT_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    UNWRITTEN_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    read_only: bool
+    hits: int
+    absent: int
+    refused: int
+    unread: int
+    written: int
+    unwritten: int
+    queued: int
+    note: str
+    def __init__(self, url: _Optional[str] = ..., read_only: bool = ..., hits: _Optional[int] = ..., absent: _Optional[int] = ..., refused: _Optional[int] = ..., unread: _Optional[int] = ..., written: _Optional[int] = ..., unwritten: _Optional[int] = ..., queued: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
 
 class RunningCompile(_message.Message):
     __slots__ = ("key", "kind", "state", "elapsed_seconds", "waiters", "attempt", "nodes", "job", "waiting_ranks")
@@ -289,6 +327,36 @@ class CollectGarbageResponse(_message.Message):
     freed_bytes: int
     bytes: int
     def __init__(self, evicted: _Optional[int] = ..., freed_bytes: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class ReadArtifactRequest(_message.Message):
+    __slots__ = ("key",)
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    def __init__(self, key: _Optional[str] = ...) -> None: ...
+
+class ReadArtifactResponse(_message.Message):
+    __slots__ = ("chunk",)
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    chunk: bytes
+    def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
+
+class PutArtifactRequest(_message.Message):
+    __slots__ = ("size", "key", "chunk")
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    size: int
+    key: str
+    chunk: bytes
+    def __init__(self, size: _Optional[int] = ..., key: _Optional[str] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+
+class PutArtifactResponse(_message.Message):
+    __slots__ = ("outcome", "reason")
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    outcome: PutOutcome
+    reason: str
+    def __init__(self, outcome: _Optional[_Union[PutOutcome, str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ShutdownRequest(_message.Message):
     __slots__ = ("drain_seconds",)

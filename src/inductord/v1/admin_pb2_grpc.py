@@ -54,6 +54,16 @@ class AdminServiceStub(object):
                 request_serializer=inductord_dot_v1_dot_admin__pb2.CollectGarbageRequest.SerializeToString,
                 response_deserializer=inductord_dot_v1_dot_admin__pb2.CollectGarbageResponse.FromString,
                 )
+        self.ReadArtifact = channel.unary_stream(
+                '/inductord.v1.AdminService/ReadArtifact',
+                request_serializer=inductord_dot_v1_dot_admin__pb2.ReadArtifactRequest.SerializeToString,
+                response_deserializer=inductord_dot_v1_dot_admin__pb2.ReadArtifactResponse.FromString,
+                )
+        self.PutArtifact = channel.stream_unary(
+                '/inductord.v1.AdminService/PutArtifact',
+                request_serializer=inductord_dot_v1_dot_admin__pb2.PutArtifactRequest.SerializeToString,
+                response_deserializer=inductord_dot_v1_dot_admin__pb2.PutArtifactResponse.FromString,
+                )
         self.Shutdown = channel.unary_unary(
                 '/inductord.v1.AdminService/Shutdown',
                 request_serializer=inductord_dot_v1_dot_admin__pb2.ShutdownRequest.SerializeToString,
@@ -132,6 +142,26 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadArtifact(self, request, context):
+        """The bytes of one artifact, verified, in chunks. Counts as no use.
+
+        Errors: NOT_FOUND when it is not stored or was damaged.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutArtifact(self, request_iterator, context):
+        """Stores an artifact that was compiled elsewhere. It comes as a sealed object (sealed.proto), signed with one of the
+        daemon's keys: who can merely reach the socket publishes nothing.
+
+        Errors: FAILED_PRECONDITION when the daemon has no keys (shared_store_keys); INVALID_ARGUMENT for a size that is not
+        the announced one; RESOURCE_EXHAUSTED for one over max_artifact_bytes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Shutdown(self, request, context):
         """Drains and ends the daemon: running compiles finish within the drain time, new ones are refused.
 
@@ -183,6 +213,16 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.CollectGarbage,
                     request_deserializer=inductord_dot_v1_dot_admin__pb2.CollectGarbageRequest.FromString,
                     response_serializer=inductord_dot_v1_dot_admin__pb2.CollectGarbageResponse.SerializeToString,
+            ),
+            'ReadArtifact': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadArtifact,
+                    request_deserializer=inductord_dot_v1_dot_admin__pb2.ReadArtifactRequest.FromString,
+                    response_serializer=inductord_dot_v1_dot_admin__pb2.ReadArtifactResponse.SerializeToString,
+            ),
+            'PutArtifact': grpc.stream_unary_rpc_method_handler(
+                    servicer.PutArtifact,
+                    request_deserializer=inductord_dot_v1_dot_admin__pb2.PutArtifactRequest.FromString,
+                    response_serializer=inductord_dot_v1_dot_admin__pb2.PutArtifactResponse.SerializeToString,
             ),
             'Shutdown': grpc.unary_unary_rpc_method_handler(
                     servicer.Shutdown,
@@ -332,6 +372,40 @@ class AdminService(object):
         return grpc.experimental.unary_unary(request, target, '/inductord.v1.AdminService/CollectGarbage',
             inductord_dot_v1_dot_admin__pb2.CollectGarbageRequest.SerializeToString,
             inductord_dot_v1_dot_admin__pb2.CollectGarbageResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ReadArtifact(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(request, target, '/inductord.v1.AdminService/ReadArtifact',
+            inductord_dot_v1_dot_admin__pb2.ReadArtifactRequest.SerializeToString,
+            inductord_dot_v1_dot_admin__pb2.ReadArtifactResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def PutArtifact(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(request_iterator, target, '/inductord.v1.AdminService/PutArtifact',
+            inductord_dot_v1_dot_admin__pb2.PutArtifactRequest.SerializeToString,
+            inductord_dot_v1_dot_admin__pb2.PutArtifactResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
