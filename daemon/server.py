@@ -119,7 +119,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             config.store_path, max_bytes=config.store_max_bytes, memory_bytes=config.memory_bytes, events=metrics
         )
         stack.push_async_callback(store.close)
-        keys = KeyFile(config.shared_store_keys) if config.shared_store_keys else None
+        keys = KeyFile(config.shared_store_keys, metrics.auth_reload_failed) if config.shared_store_keys else None
         shared = _open_shared(config, keys, metrics)
         if shared is not None:
             stack.push_async_callback(shared.close)

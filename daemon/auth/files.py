@@ -25,12 +25,12 @@ class AuthError(Exception):
 
 
 class Watched(Generic[_T]):
-    """``read`` makes the value and raises ``AuthError``. Safe to use from several threads.
+    """``read`` makes the value, and raises ``refused`` for files that cannot be used. Safe to use from several threads.
 
     ``failed`` is told of each reading that went wrong, once per change of the files.
 
     Raises:
-        AuthError: at the first reading.
+        what ``refused`` is: at the first reading.
     """
 
     def __init__(
@@ -39,11 +39,13 @@ class Watched(Generic[_T]):
         read: Callable[[], _T],
         failed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
+        refused: type[Exception] = AuthError,
     ) -> None:
         self._paths = paths
         self._read = read
         self._failed = failed
         self._clock = clock
+        self._refused = refused
         self._lock = threading.Lock()
         self._look = _look(paths)
         self._value = read()
@@ -66,7 +68,7 @@ class Watched(Generic[_T]):
         names = ", ".join(map(str, self._paths))
         try:
             self._value = self._read()
-        except AuthError as error:
+        except self._refused as error:
             self._failed()
             _log.error("%s What was read before stays in force until %s can be read.", error, names)
         else:

@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from inductord.daemon.cli import options, signing, words
 from inductord.daemon.cli.errors import CommandFailed
 from inductord.daemon.cli.remarks import remark
-from inductord.daemon.cli.report import read_rank_files
 from inductord.daemon.cli.run import launch
+from inductord.daemon.report.totals import read_rank_files
 from inductord.v1.admin_pb2 import Entry
 from inductord.v1.sealed_pb2 import SEALED_CONTENT_GRAPH, RecordedGraph
 

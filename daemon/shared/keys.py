@@ -11,10 +11,11 @@ import hmac
 import logging
 import os
 import secrets
-import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+from inductord.daemon.auth.files import Watched
 from inductord.daemon.shared.errors import KeysUnusable
 
 _log = logging.getLogger("inductord.shared")
@@ -119,39 +120,19 @@ def read(path: Path) -> Keyring:
 
 
 class KeyFile:
-    """Keys that follow their file. Any thread may ask.
+    """Keys that follow their file. Any thread may ask. ``failed`` is told of a changed file that cannot be used; the keys
+    from before then stay in use.
 
     Raises:
-        KeysUnusable: when made, for a file that cannot be used. Later such a file changes nothing, and is logged.
+        KeysUnusable: when made, for a file that cannot be used.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._seen = self._look()
-        self._keys = read(path)
+    def __init__(self, path: Path, failed: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._keys = Watched([path], lambda: read(path), failed, clock, KeysUnusable)
 
     def current(self) -> Keyring:
         """The keys as the file has them now."""
-        with self._lock:
-            seen = self._look()
-            if seen != self._seen:
-                self._seen = seen
-                try:
-                    self._keys = read(self._path)
-                except KeysUnusable as error:
-                    _log.error("the keys in use stay those that were read before: %s", error)
-                else:
-                    _log.info("read %d keys from %s", len(self._keys.keys), self._path)
-            return self._keys
-
-    def _look(self) -> tuple[int, int, int] | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            # Reading it says why.
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
+        return self._keys.current()
 
 
 def add_new(path: Path, *, standby: bool) -> Keyring:

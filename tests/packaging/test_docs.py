@@ -118,7 +118,7 @@ def test_named_commands_exist(document: Path) -> None:
 def check_command(words: list[str], said: str) -> None:
     """The words name a command of ours; its flags, up to ``--``, are flags that it has."""
     command: click.Command = inductord
-    while isinstance(command, click.Group) and words and words[0].isalpha():
+    while isinstance(command, click.Group) and words and re.fullmatch("[a-z][a-z-]*", words[0]):
         found = command.get_command(click.Context(command), words[0])
         assert found is not None, said
         command, words = found, words[1:]

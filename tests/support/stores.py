@@ -120,3 +120,8 @@ def key_file(folder: Path, name: str = "keys") -> Path:
     path = folder / name
     keys.add_new(path, standby=False)
     return path
+
+
+def no_reload() -> None:
+    """Told when a file of keys could not be read again, which no test does that passes this."""
+    raise AssertionError("the keys could not be read again")

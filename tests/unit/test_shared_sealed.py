@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.stores import META, artifact, key_file, key_of
+from support.stores import META, artifact, key_file, key_of, no_reload
 
 from inductord.daemon.shared import keys
 from inductord.daemon.shared.errors import KeysUnusable
@@ -155,7 +155,9 @@ def test_a_file_of_keys_is_private_and_read_again_when_it_changes(
 ) -> None:
     path = key_file(tmp_path)
     assert path.stat().st_mode & 0o777 == 0o600
-    file = KeyFile(path)
+    failed: list[int] = []
+    clock = iter(range(0, 1000, 10))
+    file = KeyFile(path, lambda: failed.append(1), lambda: next(clock))
     first = file.current()
     second = keys.add_new(path, standby=False)
     assert file.current() == second != first
@@ -164,7 +166,7 @@ def test_a_file_of_keys_is_private_and_read_again_when_it_changes(
         assert file.current() == second
         path.unlink()
         assert file.current() == second
-    assert len(caplog.records) == 2
+    assert (len(caplog.records), len(failed)) == (2, 2)
     assert "secret" not in caplog.text
     assert second.keys[0].hex() not in repr(second)
 
@@ -176,14 +178,14 @@ def test_a_file_that_is_none_of_keys_is_refused_without_showing_it(tmp_path: Pat
     path = tmp_path / "keys"
     path.write_text(text)
     with pytest.raises(KeysUnusable) as caught:
-        KeyFile(path)
+        KeyFile(path, no_reload)
     assert "abab" not in str(caught.value)
     with pytest.raises(KeysUnusable):
-        KeyFile(tmp_path / "absent")
+        KeyFile(tmp_path / "absent", no_reload)
 
 
 def test_a_file_that_everybody_can_read_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = key_file(tmp_path)
     path.chmod(0o644)
-    KeyFile(path)
+    KeyFile(path, no_reload)
     assert "chmod 600" in caplog.text

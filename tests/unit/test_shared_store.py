@@ -11,7 +11,7 @@ from typing import Any
 
 import fsspec
 import pytest
-from support.stores import META, SharedRecorder, artifact, key_file, key_of
+from support.stores import META, SharedRecorder, artifact, key_file, key_of, no_reload
 
 from inductord.daemon.shared.breaker import Breaker
 from inductord.daemon.shared.errors import SharedStoreUnusable
@@ -44,7 +44,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def shared(folder: Path, url: str, events: SharedRecorder, **options: Any) -> SharedStore:
     path = folder / "keys"
     return SharedStore(
-        url, KeyFile(path if path.exists() else key_file(folder)), options.pop("limits", LIMITS), events, **options
+        url,
+        KeyFile(path if path.exists() else key_file(folder), no_reload),
+        options.pop("limits", LIMITS),
+        events,
+        **options,
     )
 
 
@@ -136,7 +140,7 @@ async def test_another_nodes_key_is_refused_until_it_is_known(tmp_path: Path, ur
     assert events.seen("read") == {"unknown_key": 1}
     with (tmp_path / "keys").open("a") as file:
         file.write((tmp_path / "other" / "keys").read_text())
-    assert await store.fetch(KEY, "") is not None
+    assert await shared(tmp_path, url, events).fetch(KEY, "") is not None
 
 
 async def test_what_is_too_large_is_not_taken(tmp_path: Path, url: str) -> None:
@@ -314,7 +318,7 @@ def test_the_breaker_doubles_its_rest_and_lets_one_try_at_a_time() -> None:
 )
 def test_a_url_that_can_never_work_is_refused_at_once(tmp_path: Path, url: str, says: str) -> None:
     with pytest.raises(SharedStoreUnusable, match=says) as caught:
-        open_shared(url, KeyFile(key_file(tmp_path)), LIMITS, SharedRecorder(), read_only=False)
+        open_shared(url, KeyFile(key_file(tmp_path), no_reload), LIMITS, SharedRecorder(), read_only=False)
     assert "pw" not in str(caught.value)
 
 
