@@ -1,5 +1,7 @@
 """Numbers and names as people read them. Pure."""
 
+from collections.abc import Iterable
+
 from inductord.daemon.tenancy import short
 
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -47,3 +49,19 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 def short_key(key: str) -> str:
     """The beginning of a key, with its tenant, long enough for every command that takes a prefix."""
     return short(key)
+
+
+def plain(text: str) -> str:
+    """``text`` without what a terminal would take for a command: control characters become a replacement character."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers in order with neighbours drawn together: ``0–3, 7``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)

@@ -155,7 +155,7 @@ def _spaced(scale: Scale) -> list[tuple[float, str]]:
     """Ticks that leave room for their labels."""
     kept: list[tuple[float, str]] = []
     for tick in scale.ticks():
-        if not kept or tick.x - kept[-1][0] > WIDTH / 20:
+        if tick.x < WIDTH * 0.97 and (not kept or tick.x - kept[-1][0] > WIDTH / 20):
             kept.append((tick.x, _clock(tick.seconds)))
     return kept
 

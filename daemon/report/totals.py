@@ -171,7 +171,7 @@ def _sum(all_stats: Iterable[RankStats]) -> RankStats:
 def as_text(report: RunReport) -> list[str]:
     """The report for people, line by line."""
     counts = f"{words.count(report.ranks, 'rank')}, {words.count(report.graphs, 'distinct graph')}"
-    lines = [f"inductord: job {report.job}: {counts if report.ranks else 'nothing to report'}"]
+    lines = [f"inductord: job {words.plain(report.job)}: {counts if report.ranks else 'nothing to report'}"]
     if report.requests:
         lines += [
             f"  requests   {report.requests}: {report.compiles} compiled, {report.joined} joined a running compile, "
@@ -183,7 +183,9 @@ def as_text(report: RunReport) -> list[str]:
     if total:
         local = words.duration(report.local_compile_seconds)
         lines.append(f"  fallbacks  {words.count(total, 'graph')} compiled by the ranks themselves, in {local}:")
-        lines += [f"    {number:>5} × {reason}: {phrase(reason)}" for reason, number in report.fallbacks.items()]
+        lines += [
+            f"    {number:>5} × {words.plain(reason)}: {phrase(reason)}" for reason, number in report.fallbacks.items()
+        ]
     elif report.requests:
         lines.append("  fallbacks  none")
     for note in report.notes:

@@ -12,7 +12,7 @@ from rich.console import Console
 from inductord.daemon.cli.checks import machine, service, software
 from inductord.daemon.cli.checks.finding import Finding, Level
 from inductord.daemon.cli.explain import compare, parts
-from inductord.daemon.cli.status_view import draw, line
+from inductord.daemon.cli.status_view import bar, draw, line
 from inductord.daemon.config import load_config
 from inductord.v1 import admin_pb2, compiler_pb2
 
@@ -42,6 +42,7 @@ def a_status() -> admin_pb2.Status:
                 state=compiler_pb2.COMPILE_STATE_COMPILING,
                 elapsed_seconds=4.2,
                 waiters=7,
+                waiting_ranks=[6, 0, 1, 2, 3, 4, 9],
                 attempt=2,
                 nodes=812,
             )
@@ -64,6 +65,9 @@ def test_status_says_what_runs_and_fits_the_terminal(width: int) -> None:
         "abababababab",
         "backward",
         "4/4",
+        "7: 0–4, 6, 9",
+        "try 2",
+        "10 min 12 s",
         "llama",
     ):
         assert fact in text
@@ -85,6 +89,30 @@ def test_long_lists_are_cut_and_say_so() -> None:
     status = a_status()
     status.compiles.extend([status.compiles[0]] * 20)
     assert "and 9 more" in drawn(status)
+
+
+def test_names_of_jobs_cannot_command_the_terminal_or_rich() -> None:
+    status = a_status()
+    status.jobs[0].job = "[/red][link=file:x]\x1b[31m\x07"
+    text = drawn(status, 120)
+    assert "[/red][link=file:x]" in text.replace("\n", "")
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
+@pytest.mark.parametrize(
+    ("value", "whole", "drawn_as"), [(0, 10, ""), (10, 10, "████"), (99, 10, "████"), (0.001, 10, "▏"), (5, 0, "▏")]
+)
+def test_bars(value: float, whole: float, drawn_as: str) -> None:
+    assert bar(value, whole, 4, "").plain == drawn_as
+
+
+def test_many_waiting_ranks_are_a_number() -> None:
+    status = a_status()
+    status.compiles[0].waiters = 900
+    assert "900" in drawn(status)
+    status.compiles[0].waiters = 0
+    assert "none" in drawn(status)
 
 
 def test_status_in_a_line() -> None:

@@ -116,3 +116,14 @@ def test_the_documented_exit_codes_are_those_of_the_command_line() -> None:
         if row.startswith("|") and row.split("|")[1].strip().isdigit()
     }
     assert documented == set(Exit)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"), [([], ""), ([3], "3"), ([3, 1, 2, 2], "1–3"), ([0, 1, 5, 7, 8], "0–1, 5, 7–8")]
+)
+def test_ranges(numbers: list[int], said: str) -> None:
+    assert words.ranges(numbers) == said
+
+
+def test_what_a_terminal_would_obey_is_replaced() -> None:
+    assert words.plain("a\x1b[2Jb\r\u202ec ü") == "a\ufffd[2Jb\ufffd\ufffdc ü"
