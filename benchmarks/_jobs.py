@@ -53,6 +53,16 @@ def run_plain(command: Sequence[str], env: Mapping[str, str]) -> None:
     subprocess.run(command, env={**env, "INDUCTORD": "0"}, check=True)
 
 
+def run_alone(command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
+    """Run the job with each rank compiling by itself what it compiles through a daemon: the same graphs, cut alike.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    nobody = {"INDUCTORD": "1", "INDUCTORD_ADDRESS": f"unix:{folder}/nobody.sock"}
+    subprocess.run(command, env={**env, **nobody}, check=True)
+
+
 def run_shared(
     command: Sequence[str], env: Mapping[str, str], folder: Path, daemon_flags: Sequence[str] = ()
 ) -> Mapping[str, Any]:

@@ -8,6 +8,9 @@ import torch
 
 from inductord.compiler import routing
 from inductord.compiler.adapter import seam
+from inductord.compiler.settings import checked_regions
+
+_REGIONS = "inductord_regions"
 
 
 def inductord(
@@ -25,12 +28,22 @@ def inductord(
         gm: the graph that Dynamo captured.
         example_inputs: its inputs, as fake tensors and symbolic sizes.
         mode: as ``torch.compile`` takes it.
-        options: Inductor config names to values.
+        options: Inductor config names to values; and ``inductord_regions``, which is ``"off"``, ``"auto"`` or ``"force"``:
+            whether repeated pieces of the graph are compiled once and composed.
 
     Raises:
         RuntimeError: an unknown mode or option, as Inductor says it.
+        SettingsError: an unknown value of ``inductord_regions``.
     """
-    return seam.compile_fx(gm, example_inputs, _through_daemon, seam.inductor_options(mode, options))  # type: ignore[no-any-return]
+    options = dict(options or {})
+    regions = options.pop(_REGIONS, None)
+    if regions is not None:
+        checked_regions(regions, _REGIONS)
+    patches = seam.inductor_options(mode, options)
+    call = seam.DynamoCall(gm, example_inputs, seam.compile_inner(_through_daemon), patches)
+    return routing.enter(  # type: ignore[no-any-return]
+        call, lambda: seam.compile_fx(gm, example_inputs, _through_daemon, patches), regions
+    )
 
 
 def _through_daemon(inner_compile: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,11 +15,13 @@ from inductord.compiler import graph_key, payload
 from inductord.compiler.adapter import bypass, loading, wire
 from inductord.compiler.adapter.seam import GraphCall, InProcess
 from inductord.compiler.client import Client, CompileFailed, Received, Unavailable
+from inductord.compiler.errand import Errand
 from inductord.compiler.progress import ProgressLine
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.recorder import Recorder
 from inductord.compiler.settings import RankSettings
 from inductord.compiler.telemetry import Telemetry
+from inductord.compiler.tickets import Begun, FallBack, Sent, Ticket, only_begin, ticket_of
 from inductord.compiler.timeline import SpanRecorder
 from inductord.compiler.versions import this_version
 from inductord.v1.compiler_pb2 import FailureKind, GraphKind, OpenCompile, StageKind
@@ -46,14 +48,6 @@ _KINDS = {
 }
 
 
-class FallBack(Exception):
-    """This graph is compiled here, because of ``reason``."""
-
-    def __init__(self, reason: Fallback, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
 class Offload:
     """Decides about each graph of this process and keeps count."""
 
@@ -65,16 +59,23 @@ class Offload:
         self._avoid_until = 0.0
 
     def __call__(self, call: GraphCall, in_process: InProcess) -> Any:
-        """The compiled graph, from the daemon or compiled here; raises what the local compile raises."""
+        """The compiled graph, from the daemon or compiled here; raises what the local compile raises.
+
+        Raises:
+            Begun: inside ``tickets.beginning``.
+        """
         label = f"{_KINDS[call.kind]} of {call.nodes} nodes"
+        ticket = ticket_of(call.gm) or self._begin(call, label, ahead=only_begin())
+        if only_begin():
+            raise Begun(ticket)
         try:
-            with self._telemetry.timeline.graph(call.kind, call.nodes) as recorder:
+            with ticket.record:
                 try:
-                    return self._through_daemon(call, label, recorder)
+                    return self._fetch(ticket, call, label)
                 except FallBack as fallback:
-                    recorder.fell_back(fallback.reason)
+                    ticket.span.fell_back(fallback.reason)
                     self._telemetry.fell_back(fallback.reason, str(fallback), label)
-                return self._compile_here(in_process, recorder)
+                return self._compile_here(in_process, ticket.span)
         finally:
             self._report()
 
@@ -91,7 +92,19 @@ class Offload:
         finally:
             self._telemetry.compiled_here(watch.seconds)
 
-    def _through_daemon(self, call: GraphCall, label: str, recorder: SpanRecorder) -> Any:
+    def _begin(self, call: GraphCall, label: str, *, ahead: bool) -> Ticket:
+        """Ask for a graph. ``ahead``: this thread has other work until it is fetched."""
+        record = contextlib.ExitStack()
+        recorder = record.enter_context(self._telemetry.timeline.graph(call.kind, call.nodes))
+        try:
+            return Ticket(call.gm, self._ask(call, label, recorder, ahead), recorder, record)
+        except FallBack as fallback:
+            return Ticket(call.gm, fallback, recorder, record)
+        except BaseException:
+            record.close()
+            raise
+
+    def _ask(self, call: GraphCall, label: str, recorder: SpanRecorder, ahead: bool) -> Sent:
         self._check_wanted(call)
         identified = self._identify(call, recorder)
         key = identified.key
@@ -106,10 +119,25 @@ class Offload:
             nodes=call.nodes,
             key_parts=key.parts,
         )
+        # Sent perhaps and recorded perhaps: made once.
+        serialize = functools.cache(functools.partial(self._serialize, call, identified, recorder))
+        errand = Errand(
+            lambda serialized, progress: self._client.compile(request, serialized, progress, self._settings.max_wait)
+        )
+        if ahead:
+            errand.send_off(serialize)
+        return Sent(request, serialize, errand)
+
+    def _fetch(self, ticket: Ticket, call: GraphCall, label: str) -> Any:
+        if isinstance(ticket.sent, FallBack):
+            raise ticket.sent
+        sent, recorder, key = ticket.sent, ticket.span, ticket.sent.request.key
         with recorder.stage(StageKind.STAGE_KIND_WAIT) as wait:
-            received = self._receive(request, call, identified, f"{label} ({key.digest[:12]})", recorder)
+            with self._waiting(f"{label} ({key[:12]})") as line:
+                received = sent.errand.result(sent.serialize, line.update)
+            self._recorder.keep(sent.request, sent.serialize)
         with recorder.stage(StageKind.STAGE_KIND_LOAD) as load:
-            loaded = self._load(received, call, key.digest)
+            loaded = self._load(received, call, key)
         recorder.served(received.served)
         self._telemetry.served(
             received.served, wait.seconds, load.seconds, received.compile_seconds, len(received.artifact)
@@ -143,33 +171,22 @@ class Offload:
         self._telemetry.requested(identified.key.digest, watch.seconds)
         return identified
 
-    def _receive(
-        self,
-        request: OpenCompile,
-        call: GraphCall,
-        identified: graph_key.Identified,
-        label: str,
-        recorder: SpanRecorder,
-    ) -> Received:
+    def _serialize(self, call: GraphCall, identified: graph_key.Identified, recorder: SpanRecorder) -> bytes:
+        with recorder.stage(StageKind.STAGE_KIND_SERIALIZE) as watch:
+            try:
+                content = wire.dumps(call)
+            except wire.NotSerializable as error:
+                raise FallBack(Fallback.SERIALIZE_FAILED, str(error)) from error
+            graph = payload.pack_graph(payload.Graph(identified.toolchain, call.kind, identified.ambient, content))
+        self._telemetry.sent(len(graph), watch.seconds)
+        return graph
+
+    @contextlib.contextmanager
+    def _waiting(self, label: str) -> Generator[ProgressLine]:
         line = ProgressLine(label, enabled=self._settings.progress)
-
-        # Sent perhaps and recorded perhaps: made once.
-        @functools.cache
-        def serialize() -> bytes:
-            with recorder.stage(StageKind.STAGE_KIND_SERIALIZE) as watch:
-                try:
-                    content = wire.dumps(call)
-                except wire.NotSerializable as error:
-                    raise FallBack(Fallback.SERIALIZE_FAILED, str(error)) from error
-                graph = payload.pack_graph(payload.Graph(identified.toolchain, call.kind, identified.ambient, content))
-            self._telemetry.sent(len(graph), watch.seconds)
-            return graph
-
         try:
             with self._daemon_errors():
-                received = self._client.compile(request, serialize, line.update, self._settings.max_wait)
-            self._recorder.keep(request, serialize)
-            return received
+                yield line
         except CompileFailed as failed:
             log.info("inductord: the worker's traceback for %s:\n%s", label, failed.failure.traceback)
             reason = _FAILURE_REASONS.get(failed.failure.kind, Fallback.COMPILE_FAILED)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from inductord.compiler import adapter
+from inductord.compiler.adapter.seam import DynamoCall
 from inductord.compiler.client import Client
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.settings import SettingsError, from_environment
@@ -18,8 +19,13 @@ from inductord.compiler.telemetry import Telemetry
 
 log = logging.getLogger("inductord")
 
+Whole = Callable[[], Any]
+Regions = Callable[[DynamoCall, Whole, str], Any]
+
 _asked: contextvars.ContextVar[bool] = contextvars.ContextVar("inductord_asked", default=False)
 _everything = False
+_regions: Regions | None = None
+_wanted = "off"
 _lock = threading.Lock()
 
 
@@ -29,6 +35,7 @@ def _ready() -> bool:
 
     Never raises: it runs while ``import torch._inductor`` of an unsuspecting script is under way.
     """
+    global _regions, _wanted
     with _lock:
         try:
             settings = from_environment()
@@ -48,9 +55,11 @@ def _ready() -> bool:
         try:
             from inductord.compiler.adapter import frames, seam, shared_objects
             from inductord.compiler.offload import Offload
+            from inductord.compiler.regions.door import Regions
 
             offload = Offload(settings, Client(settings.address), telemetry)
             seam.install(functools.partial(_route, offload))
+            seam.install_entry(_enter)
             shared_objects.install()
             frames.watch(offload.frame_traced)
         except (ImportError, AttributeError) as error:
@@ -60,7 +69,21 @@ def _ready() -> bool:
                 "every graph of this process",
             )
             return False
+        if settings.enabled:
+            _regions, _wanted = Regions(telemetry), settings.regions
         return True
+
+
+def _enter(call: DynamoCall, whole: Whole) -> Any:
+    return enter(call, whole, None) if _everything else whole()
+
+
+def enter(call: DynamoCall, whole: Whole, wanted: str | None) -> Any:
+    """Compile a graph of Dynamo in pieces or whole. ``wanted``: one of ``settings.REGIONS``, None for what the environment
+    says."""
+    if not _ready() or _regions is None:
+        return whole()
+    return _regions(call, whole, wanted or _wanted)
 
 
 def _route(offload: Callable[..., Any], call: Any, in_process: Callable[[], Any]) -> Any:

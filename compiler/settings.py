@@ -12,6 +12,7 @@ from pathlib import Path
 from inductord.compiler.address import AddressError, configured_address
 
 _NO = frozenset({"0", "false", "no", "off"})
+REGIONS = ("off", "auto", "force")
 DEFAULT_MAX_WAIT_S = 300.0
 """Half of the shortest default timeout of a process group (10 minutes, NCCL): a rank that gave up waiting still has time to
 compile by itself before the others' collectives time out."""
@@ -25,7 +26,7 @@ class SettingsError(ValueError):
 class RankSettings:
     """``address``: of the daemon, ``unix:PATH``; ``max_wait``: seconds that a rank waits for one graph before it compiles
     by itself; ``report_dir``: where the rank leaves its counts at exit, or None; ``progress``: write a line while waiting;
-    ``record_dir``: where the rank leaves the graphs that it asks for, or None."""
+    ``regions``: one of ``REGIONS``; ``record_dir``: where the rank leaves the graphs that it asks for, or None."""
 
     enabled: bool
     address: str
@@ -35,6 +36,7 @@ class RankSettings:
     world_size: int
     report_dir: Path | None
     progress: bool
+    regions: str = "auto"
     record_dir: Path | None = None
 
 
@@ -63,7 +65,19 @@ def from_environment(environ: Mapping[str, str] | None = None) -> RankSettings:
         report_dir=Path(report_dir) if report_dir else None,
         record_dir=Path(record_dir) if record_dir else None,
         progress=rank == 0 and progress not in _NO and (bool(progress) or sys.stderr.isatty()),
+        regions=checked_regions(env.get("INDUCTORD_REGIONS", "").strip().lower() or "auto", "INDUCTORD_REGIONS"),
     )
+
+
+def checked_regions(value: object, name: str) -> str:
+    """``value``, which ``name`` has, if it is one of ``REGIONS``.
+
+    Raises:
+        SettingsError: it is not.
+    """
+    if value not in REGIONS:
+        raise SettingsError(f"{name}={value!r} is none of {', '.join(REGIONS)}")
+    return str(value)
 
 
 def _integer(env: Mapping[str, str], name: str, default: int) -> int:

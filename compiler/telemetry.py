@@ -15,6 +15,7 @@ from pathlib import Path
 from google.protobuf import json_format
 
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.regions.reasons import WholeReason
 from inductord.compiler.settings import RankSettings
 from inductord.compiler.timeline import Timeline
 from inductord.v1.compiler_pb2 import RankStats, Requester, Served
@@ -37,6 +38,7 @@ class Telemetry:
         self._stats = RankStats()
         self._keys: set[str] = set()
         self._told: set[tuple[Fallback, str]] = set()
+        self._told_whole: set[WholeReason] = set()
 
     def requester(self) -> Requester:
         """Who this process is, for the daemon's reports."""
@@ -95,6 +97,27 @@ class Telemetry:
             loud = self._settings.rank == 0 and reason not in _SAID_OTHERWISE
             level = logging.WARNING if loud else logging.INFO
             log.log(level, "inductord: %s is compiled by this rank: %s (%s)", graph, message, reason.value)
+
+    def composed(self, pieces: int, distinct: int) -> None:
+        """A graph of Dynamo was compiled in pieces."""
+        with self._lock:
+            self._stats.regions["composed"] += 1
+            self._stats.region_pieces += pieces
+            self._stats.region_distinct += distinct
+
+    def not_cut(self, reason: WholeReason | None, message: str) -> None:
+        """A graph of Dynamo is compiled whole; without a reason, because regions are off. Said once per reason."""
+        with self._lock:
+            self._stats.regions["off" if reason is None else "whole"] += 1
+            if reason is None:
+                return
+            self._stats.whole_graphs[reason.value] += 1
+            new = reason not in self._told_whole
+            self._told_whole.add(reason)
+        if new:
+            unexpected = self._settings.rank == 0 and reason is WholeReason.ERROR
+            level = logging.WARNING if unexpected else logging.INFO
+            log.log(level, "inductord: a graph is compiled whole, not in pieces: %s (%s)", message, reason.value)
 
     def compiled_here(self, seconds: float) -> None:
         """A local compile took this long."""

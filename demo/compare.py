@@ -1,4 +1,5 @@
-"""The main job, measured: four ranks train with plain Inductor, then through inductord, each with cold caches.
+"""The main job, measured: four ranks train with plain Inductor, then through inductord, each with cold caches. A third time
+each rank compiles by itself what it had from the daemon, to compare the losses: bitwise, since the graphs are the same.
 
     python demo/compare.py [--pool ray] [--ranks 4] [--steps 20] [--layers 4]
 
@@ -17,7 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 from _common import temporary_folder
-from _jobs import CpuMeter, job_environment, run_plain, run_shared, torchrun
+from _jobs import CpuMeter, job_environment, run_alone, run_plain, run_shared, torchrun
 
 _TRAIN = Path(__file__).with_name("train.py")
 
@@ -57,6 +58,13 @@ def with_inductord(args: argparse.Namespace, folder: Path) -> Side:
     return _read(folder / "out", args.ranks, meter.seconds(), report)
 
 
+def alone(args: argparse.Namespace, folder: Path) -> Side:
+    """The job without a daemon; its ranks cut their graphs as they did with one."""
+    meter = CpuMeter()
+    run_alone(_command(args, folder / "out"), job_environment(folder), folder)
+    return _read(folder / "out", args.ranks, meter.seconds(), {})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pool", default="local")
@@ -66,11 +74,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     sides = {}
-    for name, run in (("inductor", with_inductor), ("inductord", with_inductord)):
-        print(f"--- {args.ranks} ranks with {name}, cold caches", flush=True)
+    for name, run, words in (
+        ("inductor", with_inductor, "with inductor"),
+        ("inductord", with_inductord, "with inductord"),
+        ("alone", alone, "that compile by themselves what inductord gave them"),
+    ):
+        print(f"--- {args.ranks} ranks {words}, cold caches", flush=True)
         with temporary_folder() as folder:
             sides[name] = run(args, folder)
-    plain, shared = sides["inductor"], sides["inductord"]
+    shared, same = sides["inductord"], sides.pop("alone")
     print(
         json.dumps(
             {
@@ -79,7 +91,7 @@ def main() -> None:
                 "compiles": shared.report["compiles"],
                 "requests": shared.report["requests"],
                 "fallbacks": shared.report["fallbacks_total"],
-                "losses_equal": plain.losses == shared.losses,
+                "losses_equal": same.losses == shared.losses,
                 "first_step_s": {name: round(side.first_step_s, 1) for name, side in sides.items()},
                 "cpu_s": {name: round(side.cpu_s, 1) for name, side in sides.items()},
             }

@@ -4,7 +4,9 @@
 backward and inference alike. It picks an ``FxCompile`` scheme; we stand in its place and decide per call.
 """
 
+import contextvars
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -42,8 +44,24 @@ class GraphCall:
 InProcess = Callable[[], Any]
 Router = Callable[[GraphCall, InProcess], Any]
 
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DynamoCall:
+    """One call of ``compile_fx``: a graph as Dynamo captured it, its inputs, what compiles each graph that AOTAutograd makes
+    of it, and Inductor configuration for it alone."""
+
+    gm: Any
+    example_inputs: Sequence[Any]
+    inner: Callable[..., Any]
+    patches: dict[str, Any]
+
+
+Entry = Callable[[DynamoCall, InProcess], Any]
+
 _lock = threading.Lock()
 _installed = False
+_entry_installed = False
+_entered: contextvars.ContextVar[bool] = contextvars.ContextVar("inductord_entered", default=False)
 
 
 def install(router: Router) -> None:
@@ -84,9 +102,57 @@ def compile_fx(
     The wrapper also surrounds backward graphs, which are compiled later, when the backend's call has long returned.
     """
     inductor = _inductor()
-    return inductor.compile_fx(
-        gm, example_inputs, inner_compile=wrap_inner(inductor.compile_fx_inner), config_patches=patches
-    )
+    token = _entered.set(True)
+    try:
+        return inductor.compile_fx(
+            gm, example_inputs, inner_compile=wrap_inner(inductor.compile_fx_inner), config_patches=patches
+        )
+    finally:
+        _entered.reset(token)
+
+
+def install_entry(entry: Entry) -> None:
+    """Let ``entry`` decide about every graph that Dynamo hands to Inductor from now on. Once per process.
+
+    ``entry`` gets the call and a function that compiles the graph whole, as Inductor would have. Calls that Inductor makes of
+    itself, and those of ``compile_fx`` above, do not come to it.
+    """
+    global _entry_installed
+    with _lock:
+        if _entry_installed:
+            return
+        inductor = _inductor()
+        original = inductor.compile_fx
+
+        @functools.wraps(original)
+        def entered(
+            model_: Any,
+            example_inputs_: Sequence[Any],
+            inner_compile: Callable[..., Any] = inductor.compile_fx_inner,
+            config_patches: dict[str, Any] | None = None,
+            *args: Any,
+            **kwargs: Any,
+        ) -> Any:
+            def whole() -> Any:
+                token = _entered.set(True)
+                try:
+                    return original(model_, example_inputs_, inner_compile, config_patches, *args, **kwargs)
+                finally:
+                    _entered.reset(token)
+
+            # Own decompositions or an own inner compile: a caller who knows better.
+            usual = inner_compile is inductor.compile_fx_inner and not any(args) and not any(kwargs.values())
+            if _entered.get() or not usual:
+                return whole()
+            return entry(DynamoCall(model_, example_inputs_, inner_compile, dict(config_patches or {})), whole)
+
+        inductor.compile_fx = entered
+        _entry_installed = True
+
+
+def compile_inner(wrap: Callable[[Any], Any]) -> Any:
+    """Inductor's ``compile_fx_inner``, wrapped."""
+    return wrap(_inductor().compile_fx_inner)
 
 
 def _inductor() -> Any:

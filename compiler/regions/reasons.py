@@ -4,8 +4,30 @@ import enum
 
 
 class WholeReason(enum.StrEnum):
-    """Reasons of the search for repeats not to cut a graph."""
+    """Reasons not to cut a graph, or to give a cut up."""
 
+    # The search for repeats.
     TOO_SMALL = "too_small"
     NO_REPEATS = "no_repeats"
     SAVES_TOO_LITTLE = "saves_too_little"
+    # How the graph is to be compiled.
+    CUDA_GRAPHS = "cuda_graphs"
+    MODE = "mode"
+    # What is in the graph.
+    MUTATION = "mutation"
+    ALIAS = "alias"
+    EFFECTS = "effects"
+    SUBCLASS = "subclass"
+    RANDOM = "random"
+    GRAD_MODE = "grad_mode"
+    CONVENTION = "convention"
+    # What nobody expected.
+    ERROR = "error"
+
+
+class NotCut(Exception):
+    """A graph that was cut is compiled whole after all. The message is one sentence for people."""
+
+    def __init__(self, reason: WholeReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

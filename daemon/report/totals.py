@@ -160,10 +160,12 @@ def _sum(all_stats: Iterable[RankStats]) -> RankStats:
     total = RankStats()
     for stats in all_stats:
         for field in RankStats.DESCRIPTOR.fields:
-            if field.name not in ("fallbacks", "keys"):
+            if field.message_type is not None:  # counts by label
+                counts = getattr(total, field.name)
+                for label, number in getattr(stats, field.name).items():
+                    counts[label] += number
+            elif field.name != "keys":
                 setattr(total, field.name, getattr(total, field.name) + getattr(stats, field.name))
-        for reason, number in stats.fallbacks.items():
-            total.fallbacks[reason] += number
         total.keys.extend(stats.keys)
     return total
 

@@ -60,7 +60,8 @@ class Ended:
 
 
 def environment(folder: Path, address: str | None, **more: str | None) -> dict[str, str]:
-    """The variables of a job whose caches are in ``folder``, with a report folder of its own.
+    """The variables of a job whose caches are in ``folder``, with a report folder of its own. Graphs are compiled whole, as
+    plain Inductor does, unless ``more`` says otherwise.
 
     Args:
         folder: what is there already stays: a second job in the same folder finds the caches of the first.
@@ -83,7 +84,7 @@ def environment(folder: Path, address: str | None, **more: str | None) -> dict[s
         "TOKENIZERS_PARALLELISM": "false",
     }
     if address is not None:
-        env |= {"INDUCTORD": "1", "INDUCTORD_ADDRESS": address}
+        env |= {"INDUCTORD": "1", "INDUCTORD_ADDRESS": address, "INDUCTORD_REGIONS": "off"}
     return {name: value for name, value in (env | more).items() if value is not None}
 
 

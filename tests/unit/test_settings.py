@@ -28,6 +28,7 @@ def test_without_variables_there_are_defaults() -> None:
         world_size=1,
         report_dir=None,
         progress=False,  # pytest's standard error is no terminal
+        regions="auto",
     )
     assert settings.address.startswith("unix:/")
 
@@ -42,13 +43,19 @@ def test_what_is_set_is_taken(tmp_path: Path) -> None:
             "INDUCTORD_REPORT_DIR": str(tmp_path),
             "INDUCTORD_PROGRESS": "1",
             "INDUCTORD_RECORD_DIR": str(tmp_path / "graphs"),
+            "INDUCTORD_REGIONS": "Force",
             "RANK": "0",
             "WORLD_SIZE": "8",
         }
     )
     assert settings == RankSettings(
-        True, f"unix:{tmp_path}/d.sock", 1.5, "llama", 0, 8, tmp_path, True, tmp_path / "graphs"
+        True, f"unix:{tmp_path}/d.sock", 1.5, "llama", 0, 8, tmp_path, True, "force", tmp_path / "graphs"
     )
+
+
+def test_an_unknown_way_with_regions_is_named() -> None:
+    with pytest.raises(SettingsError, match="INDUCTORD_REGIONS='some' is none of off, auto, force"):
+        from_environment({"INDUCTORD_REGIONS": "some"})
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ SETTINGS = RankSettings(
     world_size=4,
     report_dir=None,
     progress=False,
+    regions="auto",
 )
 
 

@@ -1,0 +1,78 @@
+"""A compile that the daemon is asked for while this thread goes on with other work.
+
+The conversation runs in a thread of its own. What touches the graph, its serialisation, runs in the thread that sent the
+errand: nothing else may look at a graph while that thread traces.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from inductord.compiler.client import Received
+from inductord.v1.compiler_pb2 import Progress
+
+Serialize = Callable[[], bytes]
+Talk = Callable[[Serialize, Callable[[Progress], None]], Received]
+
+_WANTED, _UNDERWAY, _DONE = "wanted", "underway", "done"
+
+
+class Errand:
+    """One conversation. ``talk`` has it: it is given a function that serialises the graph and one that is told of progress;
+    it returns the artifact or raises."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self._events: queue.SimpleQueue[tuple[str, Progress | None]] = queue.SimpleQueue()
+        self._serialized: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
+        self._received: Received | None = None
+        self._error: BaseException | None = None
+        threading.Thread(target=self._run, name="inductord-errand", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._received = self._talk(self._serialize, lambda progress: self._events.put((_UNDERWAY, progress)))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            self._error = error
+        self._events.put((_DONE, None))
+
+    def _serialize(self) -> bytes:
+        self._events.put((_WANTED, None))
+        answer = self._serialized.get()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def send_off(self, serialize: Serialize) -> None:
+        """Return when the daemon has what it needs for now: the graph, or the word that another rank sends it."""
+        event, _ = self._events.get()
+        if event == _WANTED:
+            self._answer(serialize)
+        else:
+            self._events.put((event, None))
+
+    def _answer(self, serialize: Serialize) -> None:
+        try:
+            self._serialized.put(serialize())
+        except BaseException as error:  # noqa: BLE001 - it ends the conversation, which raises it to who waits
+            self._serialized.put(error)
+
+    def result(self, serialize: Serialize, progress: Callable[[Progress], Any]) -> Received:
+        """Wait for the end of the conversation.
+
+        Raises:
+            Whatever the conversation or ``serialize`` raised.
+        """
+        while True:
+            event, news = self._events.get()
+            if event == _WANTED:
+                self._answer(serialize)
+            elif event == _DONE:
+                break
+            elif news is not None:
+                progress(news)
+        if self._error is not None:
+            raise self._error
+        assert self._received is not None
+        return self._received

@@ -1,0 +1,74 @@
+"""A Dynamo graph in pieces: each distinct region goes through AOTAutograd and Inductor once, then all are composed.
+
+AOTAutograd runs in this thread, region after region. The graphs that it makes are begun at once and fetched at the end, so the
+pool compiles some while others are still traced, backward beside forward.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from inductord.compiler import tickets
+from inductord.compiler.adapter import aot, autograd
+from inductord.compiler.regions.compose import Composed, Region, callable_of
+from inductord.compiler.regions.cut import cut
+from inductord.compiler.regions.plan import Plan
+from inductord.compiler.regions.program import make_program
+
+log = logging.getLogger("inductord")
+
+
+def compile_regions(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], plan: Plan, inner: aot.Inner, patches: dict[str, Any]
+) -> Callable[..., Sequence[Any]]:
+    """Compile a graph by its plan. Leaves ``gm`` as it was.
+
+    Args:
+        gm: the graph that Dynamo captured.
+        example_inputs: its inputs as Dynamo gives them.
+        plan: how it is cut.
+        inner: Inductor's ``compile_fx_inner``, or a wrapper of it.
+        patches: Inductor configuration of this graph.
+
+    Raises:
+        NotCut: it has to be compiled whole.
+        Whatever PyTorch raises.
+    """
+    pieces = cut(gm, example_inputs, plan)
+    traced = [
+        aot.trace(source.gm, source.example_inputs, source.static, inner, _begin, patches) for source in pieces.sources
+    ]
+    program = make_program(pieces.wiring, [each.convention for each in traced])
+    regions = [Region(*aot.finish(each, inner, _compile, patches)) for each in traced]
+    return callable_of(
+        Composed(
+            program=program,
+            regions=regions,
+            constants=pieces.constants,
+            returned=pieces.returned,
+            autocast=autograd.autocast_is_on(),
+            deterministic=torch.are_deterministic_algorithms_enabled(),
+        )
+    )
+
+
+def _begin(compile_now: Callable[[], Any]) -> Any:
+    """A ticket for the graph, or the compiled graph where a cache of Inductor's had it."""
+    with tickets.beginning():
+        try:
+            with aot.counted_once():
+                return compile_now()
+        except tickets.Begun as begun:
+            return begun.ticket
+
+
+def _compile(graph: aot.Graph, compile_now: Callable[[], Any]) -> Any:
+    begun = graph.begun
+    if begun is None:
+        return compile_now()
+    if not isinstance(begun, tickets.Ticket):
+        return begun
+    with tickets.fetching(begun):
+        return compile_now()
