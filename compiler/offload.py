@@ -12,13 +12,14 @@ from collections.abc import Generator
 from typing import Any
 
 from inductord.compiler import graph_key, payload
-from inductord.compiler.adapter import bypass, loading, wire
+from inductord.compiler.adapter import accounting, bypass, loading, wire
 from inductord.compiler.adapter.seam import GraphCall, InProcess
 from inductord.compiler.client import Client, CompileFailed, Received, Unavailable
 from inductord.compiler.errand import Errand
 from inductord.compiler.progress import ProgressLine
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.recorder import Recorder
+from inductord.compiler.reporter import Reporter
 from inductord.compiler.settings import RankSettings
 from inductord.compiler.telemetry import Telemetry
 from inductord.compiler.tickets import Begun, FallBack, Sent, Ticket, only_begin, ticket_of
@@ -51,11 +52,12 @@ _KINDS = {
 class Offload:
     """Decides about each graph of this process and keeps count."""
 
-    def __init__(self, settings: RankSettings, client: Client, telemetry: Telemetry) -> None:
+    def __init__(self, settings: RankSettings, client: Client, telemetry: Telemetry, reporter: Reporter) -> None:
         self._settings = settings
         self._client = client
         self._telemetry = telemetry
         self._recorder = Recorder(settings.record_dir)
+        self._reporter = reporter
         self._avoid_until = 0.0
 
     def __call__(self, call: GraphCall, in_process: InProcess) -> Any:
@@ -70,20 +72,30 @@ class Offload:
             raise Begun(ticket)
         try:
             with ticket.record:
-                try:
-                    return self._fetch(ticket, call, label)
-                except FallBack as fallback:
-                    ticket.span.fell_back(fallback.reason)
-                    self._telemetry.fell_back(fallback.reason, str(fallback), label)
-                return self._compile_here(in_process, ticket.span)
+                compiled = self._compiled(ticket, call, in_process, label)
+            accounting.time_first_launch(compiled, self._launched)
+            return compiled
         finally:
-            self._report()
+            self._reporter.now()
+            self._reporter.soon()
+
+    def _compiled(self, ticket: Ticket, call: GraphCall, in_process: InProcess, label: str) -> Any:
+        try:
+            return self._fetch(ticket, call, label)
+        except FallBack as fallback:
+            ticket.span.fell_back(fallback.reason)
+            self._telemetry.fell_back(fallback.reason, str(fallback), label)
+        return self._compile_here(in_process, ticket.span)
+
+    def _launched(self, seconds: float) -> None:
+        self._telemetry.launched(seconds)
+        self._reporter.soon()
 
     def frame_traced(self, kind: StageKind, compile_id: str, start_unix: float, seconds: float) -> None:
         """PyTorch is done with a frame, its graphs included; see ``Timeline.traced``."""
         self._telemetry.timeline.traced(kind, compile_id, start_unix, seconds)
         if time.monotonic() >= self._avoid_until:
-            self._report()
+            self._reporter.now()
 
     def _compile_here(self, in_process: InProcess, recorder: SpanRecorder) -> Any:
         try:
@@ -214,14 +226,3 @@ class Offload:
             raise FallBack(Fallback.GUARDS_FAILED, str(error)) from error
         except loading.NotInstallable as error:
             raise FallBack(Fallback.INSTALL_FAILED, str(error)) from error
-
-    def _report(self) -> None:
-        timeline = self._telemetry.timeline
-        sent = time.time()
-        try:
-            answer = self._client.report(self._telemetry.requester(), self._telemetry.snapshot(), timeline.trace())
-            if answer is not None:
-                timeline.answered(answer.taken, answer.answered_unix, sent, time.time())
-        except Unavailable as lost:
-            # The counts are cumulative: the next report carries these too, and the file at exit has them all.
-            log.debug("inductord: the daemon did not take this rank's counts: %s", lost)

@@ -14,6 +14,7 @@ from inductord.compiler import adapter
 from inductord.compiler.adapter.seam import DynamoCall
 from inductord.compiler.client import Client
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.reporter import Reporter
 from inductord.compiler.settings import SettingsError, from_environment
 from inductord.compiler.telemetry import Telemetry
 
@@ -53,11 +54,17 @@ def _ready() -> bool:
             )
             return False
         try:
-            from inductord.compiler.adapter import frames, seam, shared_objects
+            from inductord.compiler.adapter import accounting, frames, seam, shared_objects
             from inductord.compiler.offload import Offload
             from inductord.compiler.regions.door import Regions
 
-            offload = Offload(settings, Client(settings.address), telemetry)
+            account = accounting.Accounting().read
+            account()  # what it lacks of this torch should show now, not while the job trains
+            telemetry.use_account(account)
+            client = Client(settings.address)
+            reporter = Reporter(client, telemetry)
+            reporter.at_exit()
+            offload = Offload(settings, client, telemetry, reporter)
             seam.install(functools.partial(_route, offload))
             seam.install_entry(_enter)
             shared_objects.install()

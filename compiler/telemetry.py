@@ -5,17 +5,20 @@ The file is what ``inductord run`` reads when no daemon is left to ask.
 
 import atexit
 import contextlib
+import itertools
 import json
 import logging
 import os
 import tempfile
 import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 from google.protobuf import json_format
 
 from inductord.compiler.reasons import Fallback
-from inductord.compiler.regions.reasons import WholeReason
+from inductord.compiler.regions.reasons import RegionResult, WholeReason
 from inductord.compiler.settings import RankSettings
 from inductord.compiler.timeline import Timeline
 from inductord.v1.compiler_pb2 import RankStats, Requester, Served
@@ -23,9 +26,23 @@ from inductord.v1.compiler_pb2 import RankStats, Requester, Served
 log = logging.getLogger("inductord")
 
 MAX_KEYS = 10_000
+MAX_KEYS_A_REPORT = 256
 
 # PyTorch's own error follows, or the user asked for it.
 _SAID_OTHERWISE = frozenset({Fallback.COMPILE_FAILED, Fallback.DISABLED})
+
+
+class Account(Protocol):
+    """What PyTorch says that compiling cost; see ``adapter.accounting.Account``."""
+
+    @property
+    def dynamo_seconds(self) -> float: ...
+    @property
+    def aot_seconds(self) -> float: ...
+    @property
+    def recompiles(self) -> int: ...
+    @property
+    def guard_failures(self) -> int: ...
 
 
 class Telemetry:
@@ -37,6 +54,8 @@ class Telemetry:
         self._lock = threading.Lock()
         self._stats = RankStats()
         self._keys: set[str] = set()
+        self._unreported: dict[str, None] = {}
+        self._account: Callable[[], Account] | None = None
         self._told: set[tuple[Fallback, str]] = set()
         self._told_whole: set[WholeReason] = set()
 
@@ -45,12 +64,35 @@ class Telemetry:
         settings = self._settings
         return Requester(job=settings.job, rank=settings.rank, world_size=settings.world_size, pid=os.getpid())
 
+    def use_account(self, read: Callable[[], Account]) -> None:
+        """From now on counts have PyTorch's own account in them, read when they are asked for."""
+        self._account = read
+
     def snapshot(self) -> RankStats:
-        """The counts so far."""
+        """The counts so far, with all keys."""
+        return self._copy(self._keys)
+
+    def report(self) -> RankStats:
+        """The counts so far, with some of the keys that no report has brought yet."""
+        return self._copy(self._unreported, MAX_KEYS_A_REPORT)
+
+    def reported(self, report: RankStats) -> None:
+        """A report was taken; its keys need not be sent again."""
         with self._lock:
+            for key in report.keys:
+                self._unreported.pop(key, None)
+
+    def _copy(self, keys: Iterable[str], most: int = MAX_KEYS) -> RankStats:
+        account = self._account() if self._account is not None else None
+        with self._lock:
+            if account is not None:
+                self._stats.dynamo_seconds = account.dynamo_seconds
+                self._stats.aot_seconds = account.aot_seconds
+                self._stats.recompiles = account.recompiles
+                self._stats.guard_failures = account.guard_failures
             copy = RankStats()
             copy.CopyFrom(self._stats)
-            copy.keys.extend(sorted(self._keys))
+            copy.keys.extend(sorted(itertools.islice(keys, most)))
             return copy
 
     def requested(self, key: str, key_seconds: float) -> None:
@@ -58,8 +100,9 @@ class Telemetry:
         with self._lock:
             self._stats.requests += 1
             self._stats.key_seconds += key_seconds
-            if len(self._keys) < MAX_KEYS:
+            if len(self._keys) < MAX_KEYS and key not in self._keys:
                 self._keys.add(key)
+                self._unreported[key] = None
 
     def sent(self, graph_bytes: int, serialize_seconds: float) -> None:
         """A graph was serialised for the daemon."""
@@ -101,14 +144,14 @@ class Telemetry:
     def composed(self, pieces: int, distinct: int) -> None:
         """A graph of Dynamo was compiled in pieces."""
         with self._lock:
-            self._stats.regions["composed"] += 1
+            self._stats.regions[RegionResult.COMPOSED.value] += 1
             self._stats.region_pieces += pieces
             self._stats.region_distinct += distinct
 
     def not_cut(self, reason: WholeReason | None, message: str) -> None:
         """A graph of Dynamo is compiled whole; without a reason, because regions are off. Said once per reason."""
         with self._lock:
-            self._stats.regions["off" if reason is None else "whole"] += 1
+            self._stats.regions[(RegionResult.OFF if reason is None else RegionResult.WHOLE).value] += 1
             if reason is None:
                 return
             self._stats.whole_graphs[reason.value] += 1
@@ -123,6 +166,12 @@ class Telemetry:
         """A local compile took this long."""
         with self._lock:
             self._stats.local_compile_seconds += seconds
+
+    def launched(self, seconds: float) -> None:
+        """A compiled graph was called for the first time; the host was busy with it for so long."""
+        with self._lock:
+            self._stats.first_launches += 1
+            self._stats.first_launch_seconds += seconds
 
     def write_at_exit(self) -> None:
         """Leave the counts in ``report_dir`` when the process ends."""

@@ -6,7 +6,7 @@ The metrics are of the whole daemon: a tenant's name is nothing for a label.
 from collections.abc import Callable, Iterator
 
 from inductord.daemon.errors import OverLimit
-from inductord.daemon.jobs import JobTable
+from inductord.daemon.jobs import JobRanks, JobTable
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics
 from inductord.daemon.tenancy import OWNER, Caller
@@ -70,6 +70,11 @@ class Accounts:
         for tenant in tenants:
             for summary in self.of(tenant).jobs.summaries():
                 yield tenant, summary
+
+    def recent(self, seconds: float) -> Iterator[JobRanks]:
+        """See `JobTable.recent`: of all tenants."""
+        for account in self._accounts.values():
+            yield from account.jobs.recent(seconds)
 
     def _find(self, caller: Caller, name: str) -> tuple[JobTable, str]:
         own = self.of(caller.tenant).jobs

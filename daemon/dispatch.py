@@ -214,6 +214,10 @@ class Dispatcher:
         """How many clients wait."""
         return len(self._waiters)
 
+    def waiting_ranks(self) -> dict[str, int]:
+        """How many ranks of each job wait."""
+        return collections.Counter(job for job, _ in {(w.order.job, w.order.rank) for w in self._waiters.values()})
+
     def drain(self) -> None:
         """Take no more requests for what is not stored; running compiles go on."""
         self._perform(self._flights.drain())

@@ -7,10 +7,10 @@ import dataclasses
 import itertools
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from inductord.compiler.reasons import Fallback
 from inductord.daemon.orders import Order
+from inductord.daemon.rank_stats import bounded, difference, phase_seconds, total
 from inductord.daemon.timeline import JobTimeline
 from inductord.v1.admin_pb2 import JobSummary, Timeline
 from inductord.v1.compiler_pb2 import RankStats, RankTrace, Requester
@@ -22,19 +22,6 @@ MAX_KEYS = 10_000
 MAX_SPANS = 300_000
 """Of all jobs. A span takes about 150 bytes."""
 
-OTHER = "other"
-
-_KNOWN_REASONS = frozenset(Fallback)
-_COUNTERS = ("requests", "hits", "joined", "led", "artifact_bytes", "graph_bytes")
-_SECONDS = (
-    "wait_seconds",
-    "load_seconds",
-    "key_seconds",
-    "serialize_seconds",
-    "local_compile_seconds",
-    "saved_seconds",
-)
-
 
 @dataclasses.dataclass(slots=True)
 class _Job:
@@ -45,6 +32,8 @@ class _Job:
     ranks: set[int] = dataclasses.field(default_factory=set)
     # By rank and pid: a restarted rank counts from zero again.
     reports: dict[tuple[int, int], RankStats] = dataclasses.field(default_factory=dict)
+    # By rank: seconds by phase of the process that reported last.
+    seconds: dict[int, tuple[float, ...]] = dataclasses.field(default_factory=dict)
     # Digests, not hex: half the memory.
     keys: set[bytes] = dataclasses.field(default_factory=set)
 
@@ -55,6 +44,16 @@ class _Job:
     def add_rank(self, rank: int) -> None:
         if len(self.ranks) < MAX_RANKS:
             self.ranks.add(rank)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JobRanks:
+    """The ranks of one job as they stand. ``seen``: how many; ``seconds``: by rank that reported, by phase in the order of
+    ``rank_stats.PHASES``."""
+
+    job: str
+    seen: int
+    seconds: Mapping[int, tuple[float, ...]]
 
 
 class JobTable:
@@ -115,7 +114,7 @@ class JobTable:
 
     def report(self, requester: Requester, stats: RankStats) -> RankStats:
         """Take a rank's cumulative report. Returns what is new since its last one, with reasons in the closed set."""
-        current = _without_keys(stats)
+        current = bounded(stats)
         job = self._touch(requester.job)
         if job is None:
             # Nothing to compare with: counting it would count the same again with the next report.
@@ -130,7 +129,8 @@ class JobTable:
         if before is None and len(job.reports) >= MAX_RANKS:
             return RankStats()
         job.reports[who] = current
-        return _difference(current, before or RankStats())
+        job.seconds[requester.rank] = phase_seconds(current)
+        return difference(current, before or RankStats())
 
     def summary(self, job: str) -> JobSummary | None:
         """Sums over the ranks of ``job``; None when it is unknown."""
@@ -151,6 +151,14 @@ class JobTable:
         """All jobs, seen last first."""
         return [self._summarise(name, entry) for name, entry in reversed(self._jobs.items())]
 
+    def recent(self, seconds: float) -> Iterator[JobRanks]:
+        """Jobs of which a rank was heard in the last ``seconds``, seen last first."""
+        oldest = self._clock() - seconds
+        for name, job in reversed(self._jobs.items()):
+            if job.seen < oldest:
+                return
+            yield JobRanks(name, len(job.ranks), job.seconds)
+
     def _touch(self, name: str) -> _Job | None:
         if not name:
             return None
@@ -170,7 +178,7 @@ class JobTable:
             world_size=job.world_size,
             graphs=len(job.keys),
             compiles=job.compiles,
-            sum=_sum(job.reports.values()),
+            sum=total(job.reports.values()),
             last_seen_seconds_ago=self._clock() - job.seen,
         )
 
@@ -181,37 +189,3 @@ def _digest(key: str) -> bytes | None:
     except ValueError:
         return None
     return digest if len(digest) == 32 else None
-
-
-def _without_keys(stats: RankStats) -> RankStats:
-    """Everything but the keys, with unknown reasons for fallbacks under ``other``."""
-    kept = RankStats()
-    for name in (*_COUNTERS, *_SECONDS):
-        setattr(kept, name, getattr(stats, name))
-    for reason, count in stats.fallbacks.items():
-        label = reason if reason in _KNOWN_REASONS else OTHER
-        kept.fallbacks[label] = min(kept.fallbacks[label] + count, (1 << 64) - 1)
-    return kept
-
-
-def _difference(now: RankStats, before: RankStats) -> RankStats:
-    new = RankStats()
-    for name in (*_COUNTERS, *_SECONDS):
-        # Reports may overtake each other; what seems to go back is an old one.
-        setattr(new, name, max(getattr(now, name) - getattr(before, name), 0))
-    for reason, count in now.fallbacks.items():
-        if count > before.fallbacks.get(reason, 0):
-            new.fallbacks[reason] = count - before.fallbacks.get(reason, 0)
-    return new
-
-
-def _sum(reports: Iterable[RankStats]) -> RankStats:
-    total = RankStats()
-    for stats in reports:
-        for name in _COUNTERS:
-            setattr(total, name, min(getattr(total, name) + getattr(stats, name), (1 << 64) - 1))
-        for name in _SECONDS:
-            setattr(total, name, getattr(total, name) + getattr(stats, name))
-        for reason, count in stats.fallbacks.items():
-            total.fallbacks[reason] = min(total.fallbacks[reason] + count, (1 << 64) - 1)
-    return total

@@ -3,11 +3,13 @@
 It observes and never decides. Everything runs on the event loop, so plain numbers suffice.
 """
 
+from collections.abc import Mapping
+
 from inductord.daemon.jobs import JobTable
 from inductord.daemon.metrics.families import Metrics, Result, Role
 from inductord.daemon.orders import Order
 from inductord.v1.admin_pb2 import Totals
-from inductord.v1.compiler_pb2 import SERVED_HIT, SERVED_JOINED, SERVED_LED, Served
+from inductord.v1.compiler_pb2 import SERVED_HIT, SERVED_JOINED, SERVED_LED, CompileFailure, Served
 from inductord.worker.pool import Compiled, Outcome
 
 _RESULTS = {SERVED_HIT: Result.HIT, SERVED_JOINED: Result.JOINED, SERVED_LED: Result.LED}
@@ -37,9 +39,9 @@ class Ledger:
         """A request ended without an artifact; ``served`` counts the others."""
         self._metrics.requests.labels(result).inc()
 
-    def ready(self, served: Served, waited: float) -> None:
+    def ready(self, order: Order, served: Served, waited: float) -> None:
         """An artifact is there for a request that waited ``waited`` seconds for it; it is about to be sent."""
-        self._metrics.wait.labels(_ROLES[served]).observe(waited)
+        self._metrics.waited(_ROLES[served], waited, key=order.plain_key, job=order.job)
 
     def served(self, served: Served, size: int, compile_seconds: float) -> None:
         """An artifact of ``size`` bytes that took ``compile_seconds`` to compile reached a client whole."""
@@ -78,9 +80,14 @@ class Ledger:
         """The pool is done with a graph, well or not."""
         self._totals.compile_seconds += outcome.compile_seconds
         self._jobs.compiled(order, outcome)
+        failure: CompileFailure | None = None
+        phases: Mapping[str, float] = {}
         if isinstance(outcome, Compiled):
             self._metrics.artifact_bytes.labels("in").inc(len(outcome.artifact))
-            self._metrics.compile_ended(order.kind, None, outcome.compile_seconds, outcome.phases)
+            phases = outcome.phases
         else:
             self._totals.failures += 1
-            self._metrics.compile_ended(order.kind, outcome.failure, outcome.compile_seconds, {})
+            failure = outcome.failure
+        self._metrics.compile_ended(
+            order.kind, failure, outcome.compile_seconds, phases, key=order.plain_key, job=order.job
+        )

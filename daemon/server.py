@@ -30,6 +30,8 @@ from inductord.daemon.listening import Listening, SocketBusy
 from inductord.daemon.logs import configure_logging
 from inductord.daemon.metrics.exporter import Exporter
 from inductord.daemon.metrics.families import Metrics
+from inductord.daemon.metrics.job_gauges import gather
+from inductord.daemon.metrics.job_labels import LINGER_S
 from inductord.daemon.metrics.live import LiveCollector, Snapshot
 from inductord.daemon.pools import ChosenPool, choose_pool
 from inductord.daemon.scratch import ScratchUnusable, find_scratch, scratch_candidates
@@ -139,7 +141,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             max_artifact_bytes=config.max_artifact_bytes,
             shared=shared,
         )
-        live = LiveCollector(lambda: _snapshot(dispatcher, pool, store, metrics), asyncio.get_running_loop())
+        live = LiveCollector(lambda: _snapshot(dispatcher, pool, store, accounts, metrics), asyncio.get_running_loop())
         metrics_address = await _export(config.metrics_address, registry, live, stack)
         activity = Activity(time.monotonic)
         server = _server(Interceptor(metrics, activity, listener.gate), config)
@@ -247,7 +249,7 @@ async def _export(
     return exporter.address
 
 
-def _snapshot(dispatcher: Dispatcher, pool: ChosenPool, store: Store, metrics: Metrics) -> Snapshot:
+def _snapshot(dispatcher: Dispatcher, pool: ChosenPool, store: Store, accounts: Accounts, metrics: Metrics) -> Snapshot:
     running = dispatcher.running()
     return Snapshot(
         pool=pool.status(),
@@ -258,6 +260,7 @@ def _snapshot(dispatcher: Dispatcher, pool: ChosenPool, store: Store, metrics: M
         graph_bytes=dispatcher.graphs.pending_bytes,
         loads=metrics.loads,
         load_seconds=metrics.load_seconds,
+        jobs=gather(accounts.recent(LINGER_S), dispatcher.waiting_ranks(), metrics.ranks.labels),
     )
 
 

@@ -1,6 +1,15 @@
-"""Why a graph is compiled whole instead of in pieces. A closed set: values are stable, as labels and in reports."""
+"""What became of a graph that may be cut into pieces, and why it was not. Closed sets: values are stable, as labels and in
+reports."""
 
 import enum
+
+
+class RegionResult(enum.StrEnum):
+    """What became of a graph of Dynamo."""
+
+    COMPOSED = "composed"
+    WHOLE = "whole"
+    OFF = "off"
 
 
 class WholeReason(enum.StrEnum):

@@ -1,32 +1,31 @@
 """Every metric that counts as things happen: name, help, labels and their closed sets.
 
 The registry is injected, so each daemon in one process has its own. All label sets exist from the start, so that rates
-begin at zero. Labels never hold a key, a rank, a pid or a name that a client chose.
+begin at zero. Labels never hold a key, a rank, a pid or a name that a client chose, but for the few jobs of ``job_labels``.
 """
 
 import enum
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import grpc
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info
 from prometheus_client.metrics import MetricWrapperBase
 
 from inductord import __version__
-from inductord.compiler.reasons import Fallback
 from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
 from inductord.daemon.auth.refusals import AuthFailure
+from inductord.daemon.metrics.buckets import COMPILE_BUCKETS, RPC_BUCKETS, WAIT_BUCKETS
+from inductord.daemon.metrics.exemplars import exemplar
+from inductord.daemon.metrics.ranks import RankMetrics
 from inductord.daemon.metrics.shared import SharedMetrics
+from inductord.daemon.rank_stats import OTHER
 from inductord.daemon.store import EvictReason, ReadTier
 from inductord.v1 import admin_pb2, compiler_pb2
-from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, GraphKind, RankStats
+from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, GraphKind, RankStats, Requester
 from inductord.worker.failures import WorkerFailure
 
-COMPILE_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 150, 300, 600, 1200)
-FAST_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
-RPC_BUCKETS = (*FAST_BUCKETS, *(bucket for bucket in COMPILE_BUCKETS if bucket > 1))
-
-OTHER = "other"
 PHASES = ("load", "key", "compile", "pack")
 
 
@@ -61,20 +60,38 @@ def kind_label(kind: GraphKind) -> str:
     return _label(GraphKind.Name(kind), "GRAPH_KIND_")
 
 
-def outcome_label(failure: CompileFailure | None) -> str:
-    """``compiled``, or the kind of the failure in lower case."""
-    return "compiled" if failure is None else _label(FailureKind.Name(failure.kind), "FAILURE_KIND_")
+def failure_label(failure: CompileFailure) -> str:
+    """The kind of the failure in lower case."""
+    return _label(FailureKind.Name(failure.kind), "FAILURE_KIND_")
 
 
 KINDS = [_label(name, "GRAPH_KIND_") for name, _ in GraphKind.items()]
-OUTCOMES = ["compiled", *(_label(name, "FAILURE_KIND_") for name, _ in FailureKind.items())]
+OUTCOMES = ("compiled", "failed")
+CODES = (
+    grpc.StatusCode.OK,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DATA_LOSS,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+)
+"""Those that the protos name, and what gRPC itself says. Others appear when they happen."""
+FAILURES = [_label(name, "FAILURE_KIND_") for name, _ in FailureKind.items()]
 
 
 class Metrics:
     """The daemon's counters and histograms. Implements ``StoreEvents``."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
         self.registry = registry
+        self.ranks = RankMetrics(registry, clock)
         # Ranks report sums, so this becomes a summary without quantiles; ``live`` exports it.
         self.loads = 0
         self.load_seconds = 0.0
@@ -92,6 +109,10 @@ class Metrics:
             buckets=COMPILE_BUCKETS,
             registry=registry,
         )
+        # Kinds of failures are no label of the histogram: it would be most of a scrape.
+        self.compile_failures = Counter(
+            "inductord_compile_failures", "Compiles that failed, by why.", ["reason"], registry=registry
+        )
         self.phase_duration = Histogram(
             "inductord_phase_duration_seconds",
             "Wall clock of one phase of a compile in its worker.",
@@ -103,7 +124,7 @@ class Metrics:
             "inductord_wait_seconds",
             "Time from a request to its artifact's first byte, as the daemon sees it.",
             ["role"],
-            buckets=RPC_BUCKETS,
+            buckets=WAIT_BUCKETS,
             registry=registry,
         )
         self.saved = Counter(
@@ -133,12 +154,6 @@ class Metrics:
         self.worker_failures = Counter(
             "inductord_worker_failures",
             "Workers that did not end by themselves.",
-            ["reason"],
-            registry=registry,
-        )
-        self.fallbacks = Counter(
-            "inductord_fallback",
-            "Graphs that ranks compiled themselves, from their reports.",
             ["reason"],
             registry=registry,
         )
@@ -177,19 +192,33 @@ class Metrics:
         self._make_label_sets()
 
     def compile_ended(
-        self, kind: GraphKind, failure: CompileFailure | None, seconds: float, phases: Mapping[str, float]
+        self,
+        kind: GraphKind,
+        failure: CompileFailure | None,
+        seconds: float,
+        phases: Mapping[str, float],
+        *,
+        key: str,
+        job: str,
     ) -> None:
-        """A worker is done with one graph."""
-        self.compile_duration.labels(kind_label(kind), outcome_label(failure)).observe(seconds)
+        """A worker is done with the graph of ``key`` that ``job`` sent."""
+        shown = exemplar(key=key, job=job)
+        outcome = "compiled" if failure is None else "failed"
+        self.compile_duration.labels(kind_label(kind), outcome).observe(seconds, shown)
+        if failure is not None:
+            self.compile_failures.labels(failure_label(failure)).inc()
         for phase, duration in phases.items():
-            self.phase_duration.labels(phase if phase in PHASES else OTHER).observe(duration)
+            self.phase_duration.labels(phase if phase in PHASES else OTHER).observe(duration, shown)
 
-    def rank_reported(self, new: RankStats) -> None:
-        """What a rank reported beyond its last report; reasons are those of ``jobs``."""
+    def waited(self, role: Role, seconds: float, *, key: str, job: str) -> None:
+        """A request of ``job`` waited for the artifact of ``key``."""
+        self.wait.labels(role).observe(seconds, exemplar(key=key, job=job))
+
+    def rank_reported(self, requester: Requester, new: RankStats) -> None:
+        """What a rank reported beyond its last report; labels are those of ``rank_stats``."""
         self.loads += new.hits + new.joined + new.led
         self.load_seconds += new.load_seconds
-        for reason, count in new.fallbacks.items():
-            self.fallbacks.labels(reason).inc(count)
+        self.ranks.reported(requester, new)
 
     def worker_failed(self, reason: str) -> None:
         """The pool lost a worker."""
@@ -229,12 +258,12 @@ class Metrics:
         _make(self.evictions, EvictReason)
         _make(self.reads, ReadTier)
         _make(self.worker_failures, (*WorkerFailure, OTHER))
-        _make(self.fallbacks, (*Fallback, OTHER))
+        _make(self.compile_failures, FAILURES)
         _make(self.auth_failures, AuthFailure)
         for labels in _methods():
             self.rpc_started.labels(*labels)
             self.rpc_handling.labels(*labels)
-            for code in grpc.StatusCode:
+            for code in CODES:
                 self.rpc_handled.labels(*labels, code.name)
         for kind in KINDS:
             for outcome in OUTCOMES:

@@ -1,19 +1,23 @@
 """Gauges that are read from the daemon at each scrape.
 
-A scrape comes in a thread of its own and the daemon's state belongs to the event loop, so the reading is done there.
+A scrape comes in a thread of its own and the daemon's state belongs to the event loop, so the reading is done there. What
+becomes of it is worked out in the thread.
 """
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from inductord.daemon.metrics import job_gauges
+from inductord.daemon.rank_stats import OTHER
 from inductord.v1.admin_pb2 import PoolStatus, StoreStatus
 
 _TIMEOUT_S = 5.0
+POOLS = ("local", "ray")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class Snapshot:
     graph_bytes: int
     loads: int
     load_seconds: float
+    jobs: Mapping[str, job_gauges.JobGauges]
 
 
 class LiveCollector(Collector):
@@ -52,7 +57,7 @@ class LiveCollector(Collector):
 
 def described() -> Iterator[Metric]:
     """The families of a daemon that does nothing."""
-    yield from _families(Snapshot(PoolStatus(), StoreStatus(), 0, 0, 0, 0, 0, 0.0))
+    yield from _families(Snapshot(PoolStatus(), StoreStatus(), 0, 0, 0, 0, 0, 0.0, {OTHER: job_gauges.JobGauges()}))
 
 
 def _families(now: Snapshot) -> Iterator[Metric]:
@@ -67,15 +72,21 @@ def _families(now: Snapshot) -> Iterator[Metric]:
         ("inductord_store_max_bytes", "Most bytes that the store may have.", now.store.max_bytes),
         ("inductord_store_memory_bytes", "Bytes of artifacts in memory.", now.store.memory_bytes),
         ("inductord_workers_max", "Most workers that the pool may have.", now.pool.max_workers),
+        ("inductord_pool_degraded", "1 while the pool is not the one that was asked for.", bool(now.pool.note)),
     ):
         yield GaugeMetricFamily(name, text, value=value)
     workers = GaugeMetricFamily("inductord_workers", "Workers by state.", labels=["state"])
     for state, count in (("starting", now.pool.starting), ("idle", now.pool.idle), ("busy", now.pool.busy)):
         workers.add_metric([state], count)
     yield workers
+    pool = GaugeMetricFamily("inductord_pool_serving", "1 for the pool that compiles.", labels=["pool"])
+    for kind in POOLS:
+        pool.add_metric([kind], now.pool.kind == kind)
+    yield pool
     yield SummaryMetricFamily(
         "inductord_load_duration_seconds",
         "Time that ranks spent on installing artifacts, from their reports.",
         count_value=now.loads,
         sum_value=now.load_seconds,
     )
+    yield from job_gauges.families(now.jobs)

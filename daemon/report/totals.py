@@ -14,6 +14,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
+from inductord.daemon import rank_stats
 from inductord.daemon.cli import words
 from inductord.daemon.cli.fallback_words import phrase
 from inductord.v1.admin_pb2 import JobSummary
@@ -95,7 +96,8 @@ def make_report(
     said = list(notes)
     if damaged:
         said.append(f"{words.count(len(damaged), 'rank report')} could not be read ({', '.join(damaged[:3])}).")
-    total = _sum(rank.stats for rank in ranks)
+    total = rank_stats.total(rank.stats for rank in ranks)
+    total.keys.extend({key for rank in ranks for key in rank.stats.keys})
     seen = len({rank.rank for rank in ranks})
     world = max((rank.world_size for rank in ranks), default=0)
     if daemon is not None:
@@ -154,20 +156,6 @@ def _report(job: str, total: RankStats, seen: int, world: int, daemon: JobSummar
         fallbacks=dict(sorted(total.fallbacks.items(), key=lambda item: (-item[1], item[0]))),
         notes=tuple(said),
     )
-
-
-def _sum(all_stats: Iterable[RankStats]) -> RankStats:
-    total = RankStats()
-    for stats in all_stats:
-        for field in RankStats.DESCRIPTOR.fields:
-            if field.message_type is not None:  # counts by label
-                counts = getattr(total, field.name)
-                for label, number in getattr(stats, field.name).items():
-                    counts[label] += number
-            elif field.name != "keys":
-                setattr(total, field.name, getattr(total, field.name) + getattr(stats, field.name))
-        total.keys.extend(stats.keys)
-    return total
 
 
 def as_text(report: RunReport) -> list[str]:

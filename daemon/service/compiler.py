@@ -18,7 +18,7 @@ from inductord.daemon.dispatch import Dispatcher, Waiter
 from inductord.daemon.errors import ArtifactLost, GaveUp, OverLimit, ServiceError
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics, Result
-from inductord.daemon.orders import check_key, check_requester, check_stats, check_trace, parse_order
+from inductord.daemon.orders import Order, check_key, check_requester, check_stats, check_trace, parse_order
 from inductord.daemon.outbox import Broken, Delivery, Event
 from inductord.daemon.service.errors import rejection
 from inductord.daemon.service.stream import CompileStream, GraphUnavailable
@@ -107,9 +107,9 @@ class CompilerService(CompilerServiceServicer):
 
     async def ReportRank(self, request: pb.ReportRankRequest, context: _Context) -> pb.ReportRankResponse:
         """Take a rank's account of itself."""
-        new = self._account.jobs.report(check_requester(request.requester), check_stats(request.stats))
-        self._metrics.rank_reported(new)
-        taken = self._account.jobs.traced(request.requester, check_trace(request.trace))
+        requester, jobs = check_requester(request.requester), self._account.jobs
+        self._metrics.rank_reported(requester, jobs.report(requester, check_stats(request.stats)))
+        taken = jobs.traced(requester, check_trace(request.trace))
         return pb.ReportRankResponse(answered_unix=time.time(), taken=taken)
 
     async def Compile(self, requests: AsyncIterator[pb.CompileRequest], context: _Context) -> None:
@@ -121,6 +121,7 @@ class CompilerService(CompilerServiceServicer):
             message = await stream.opening()
             order = parse_order(message, caller.tenant)
             self._account.jobs.asked(message.requester, message.key)
+            self._metrics.ranks.seen(order.job)
             # Who comes over the network has no business with our files, and may find others under their names.
             reads_files = message.reads_files and caller.local
             for _ in range(_LOOKS):
@@ -130,12 +131,12 @@ class CompilerService(CompilerServiceServicer):
                     return
                 with self._dispatcher.pinned(order.key):
                     if reads_files:
-                        if await self._lend(stream, order.key, pb.SERVED_HIT, begun):
+                        if await self._lend(stream, order, pb.SERVED_HIT, begun):
                             return
                         # Not again: what it cannot read now it cannot read later.
                         reads_files = False
                     if artifact := await self._dispatcher.load(order.key):
-                        await self._deliver(stream, Delivery(pb.SERVED_HIT, artifact), begun)
+                        await self._deliver(stream, order, Delivery(pb.SERVED_HIT, artifact), begun)
                         return
         raise ArtifactLost(
             f"the artifact of {short(order.key)} was found corrupt {_LOOKS} times. It is quarantined; ask again."
@@ -182,10 +183,10 @@ class CompilerService(CompilerServiceServicer):
                     case Broken(error):
                         raise error
                     case Delivery() as delivery:
-                        key = waiter.order.key
-                        with self._dispatcher.pinned(key):
-                            if not (reads_files and await self._lend(stream, key, delivery.served, begun)):
-                                await self._deliver(stream, delivery, begun)
+                        order = waiter.order
+                        with self._dispatcher.pinned(order.key):
+                            if not (reads_files and await self._lend(stream, order, delivery.served, begun)):
+                                await self._deliver(stream, order, delivery, begun)
                         return
         finally:
             if upload is not None:
@@ -211,20 +212,20 @@ class CompilerService(CompilerServiceServicer):
         except TimeoutError:
             raise GaveUp(f"the graph took longer than {self._limits.upload_seconds:g} s to arrive.") from None
 
-    async def _lend(self, stream: CompileStream, key: str, served: pb.Served, begun: float) -> bool:
+    async def _lend(self, stream: CompileStream, order: Order, served: pb.Served, begun: float) -> bool:
         """Let the client read the stored file. False when there is none, or it cannot."""
         waited = time.monotonic() - begun
-        lent = self._dispatcher.lend(key)
+        lent = self._dispatcher.lend(order.key)
         if lent is None or not await stream.lend(lent, served):
             return False
-        self._ledger.ready(served, waited)
+        self._ledger.ready(order, served, waited)
         self._ledger.served(served, lent.header.size, lent.compile_seconds)
         return True
 
-    async def _deliver(self, stream: CompileStream, delivery: Delivery, begun: float) -> None:
+    async def _deliver(self, stream: CompileStream, order: Order, delivery: Delivery, begun: float) -> None:
         waited = time.monotonic() - begun
         artifact = delivery.artifact
-        self._ledger.ready(delivery.served, waited)
+        self._ledger.ready(order, delivery.served, waited)
         await stream.artifact(artifact, delivery.served)
         self._ledger.served(delivery.served, artifact.header.size, artifact.compile_seconds)
 

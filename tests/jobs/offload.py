@@ -15,6 +15,7 @@ from keys import capture, network
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.client import Client
 from inductord.compiler.offload import Offload
+from inductord.compiler.reporter import Reporter
 from inductord.compiler.settings import from_environment
 from inductord.compiler.telemetry import Telemetry
 
@@ -59,7 +60,8 @@ def look(call: GraphCall) -> None:
     seen: dict[str, Any] = {}
     for name, broken in BROKEN.items():
         telemetry = Telemetry(settings)
-        offload = Offload(settings, Client(settings.address), telemetry)
+        client = Client(settings.address)
+        offload = Offload(settings, client, telemetry, Reporter(client, telemetry))
         result = offload(broken(call), lambda: "local")
         stats = telemetry.snapshot()
         seen[name] = {"result": str(result), "fallbacks": dict(stats.fallbacks), "requests": stats.requests}

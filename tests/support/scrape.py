@@ -8,9 +8,11 @@ from support.daemon import DaemonProcess
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def page(daemon: DaemonProcess) -> str:
-    """One scrape."""
-    with urllib.request.urlopen(f"http://{daemon.status().metrics_address}/metrics", timeout=60) as answer:
+def page(daemon: DaemonProcess, *, openmetrics: bool = False) -> str:
+    """One scrape; in the format with exemplars if asked for."""
+    headers = {"Accept": "application/openmetrics-text; version=1.0.0"} if openmetrics else {}
+    request = urllib.request.Request(f"http://{daemon.status().metrics_address}/metrics", headers=headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return str(answer.read().decode())
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.settings import RankSettings
-from inductord.compiler.telemetry import MAX_KEYS, Telemetry
+from inductord.compiler.telemetry import MAX_KEYS, MAX_KEYS_A_REPORT, Telemetry
 from inductord.v1.compiler_pb2 import SERVED_HIT, SERVED_JOINED, SERVED_LED
 
 pytestmark = pytest.mark.unit
@@ -82,6 +82,41 @@ def test_keys_are_bounded_and_counts_are_not() -> None:
         telemetry.requested(str(number), 0)
     stats = telemetry.snapshot()
     assert (len(stats.keys), stats.requests) == (MAX_KEYS, MAX_KEYS + 5)
+
+
+def test_a_report_brings_the_keys_that_none_brought_before() -> None:
+    telemetry = Telemetry(SETTINGS)
+    keys = [f"{number:04}" for number in range(MAX_KEYS_A_REPORT + 2)]
+    for key in [*keys, *keys]:
+        telemetry.requested(key, 0)
+    first = telemetry.report()
+    assert list(first.keys) == keys[:MAX_KEYS_A_REPORT] == list(telemetry.report().keys)  # nobody took it yet
+    telemetry.reported(first)
+    second = telemetry.report()
+    assert list(second.keys) == keys[MAX_KEYS_A_REPORT:]
+    telemetry.reported(second)
+    assert (list(telemetry.report().keys), telemetry.report().requests) == ([], 2 * len(keys))
+    assert list(telemetry.snapshot().keys) == keys
+
+
+def test_pytorchs_own_account_is_in_every_report() -> None:
+    @dataclasses.dataclass
+    class Account:
+        dynamo_seconds: float = 2.0
+        aot_seconds: float = 1.0
+        recompiles: int = 3
+        guard_failures: int = 5
+
+    account = Account()
+    telemetry = Telemetry(SETTINGS)
+    telemetry.use_account(lambda: account)
+    telemetry.launched(0.25)
+    telemetry.launched(0.5)
+    stats = telemetry.report()
+    assert (stats.dynamo_seconds, stats.aot_seconds, stats.recompiles, stats.guard_failures) == (2.0, 1.0, 3, 5)
+    assert (stats.first_launches, stats.first_launch_seconds) == (2, 0.75)
+    account.dynamo_seconds = 4.0
+    assert telemetry.snapshot().dynamo_seconds == 4.0
 
 
 def test_each_reason_is_said_once_per_graph_and_counted_always(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,12 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics import parser as openmetrics
 from support.daemon import DaemonProcess
 from support.needs import needs_program
 from support.rank import key_of, rank
 from support.scrape import page, samples, value
 
 from inductord.compiler.reasons import Fallback
+from inductord.daemon.metrics.job_gauges import SHOWN
+from inductord.daemon.metrics.job_labels import short
+from inductord.daemon.rank_stats import PHASES
 from inductord.v1 import compiler_pb2 as pb
 
 pytestmark = pytest.mark.wire
@@ -25,8 +29,20 @@ def test_all_label_sets_exist_from_the_start(daemon: DaemonProcess) -> None:
         assert value(seen, "inductord_compile_requests_total", result=result) == 0
     for reason in (*Fallback, "other"):
         assert value(seen, "inductord_fallback_total", reason=reason) == 0
-    for outcome in ("compiled", "compile_error", "timeout", "worker_died", "out_of_memory"):
+    for outcome in ("compiled", "failed"):
         assert value(seen, "inductord_compile_duration_seconds_count", kind="backward", outcome=outcome) == 0
+    for reason in ("compile_error", "timeout", "worker_died", "out_of_memory"):
+        assert value(seen, "inductord_compile_failures_total", reason=reason) == 0
+    for phase in PHASES:
+        assert value(seen, "inductord_rank_phase_duration_seconds_count", phase=phase) == 0
+    for phase in (*SHOWN, "all"):
+        assert value(seen, "inductord_job_rank_seconds", job="other", phase=phase, stat="max") == 0
+    for result in ("composed", "whole", "off", "other"):
+        assert value(seen, "inductord_regions_total", result=result) == 0
+    assert value(seen, "inductord_job_requests_total", job="other", result="hit") == 0
+    assert value(seen, "inductord_pool_serving", pool="local") == 1
+    assert value(seen, "inductord_pool_serving", pool="ray") == 0
+    assert value(seen, "inductord_pool_degraded") == 0
     assert value(seen, "inductord_compiles_total") == 0
     assert value(seen, "inductord_store_max_bytes") > 0
 
@@ -49,7 +65,8 @@ async def test_counters_say_what_happened(daemon: DaemonProcess) -> None:
     assert results == {"led": 1, "hit": 1, "failed": 1}
     assert value(seen, "inductord_compiles_total") == 2
     assert value(seen, "inductord_compile_duration_seconds_count", kind="forward", outcome="compiled") == 1
-    assert value(seen, "inductord_compile_duration_seconds_count", kind="forward", outcome="compile_error") == 1
+    assert value(seen, "inductord_compile_duration_seconds_count", kind="forward", outcome="failed") == 1
+    assert value(seen, "inductord_compile_failures_total", reason="compile_error") == 1
     assert value(seen, "inductord_artifact_bytes_total", direction="in") == 5000
     assert value(seen, "inductord_artifact_bytes_total", direction="out") == 10_000
     assert value(seen, "inductord_store_entries") == 1
@@ -68,18 +85,98 @@ async def test_counters_say_what_happened(daemon: DaemonProcess) -> None:
     assert value(seen, "grpc_server_handling_seconds_count", **compile_rpc) == 3
 
 
-async def test_no_label_holds_what_a_client_chose(daemon: DaemonProcess) -> None:
+async def test_no_label_holds_what_a_client_chose_but_the_name_of_its_job(daemon: DaemonProcess) -> None:
     async with rank(daemon.address) as one:
         await one.compile(GRAPH, requester=pb.Requester(job="chosen-name", rank=77_777, pid=88_888))
         await one.stub.ReportRank(
             pb.ReportRankRequest(
                 requester=pb.Requester(job="chosen-name", rank=77_777),
-                stats=pb.RankStats(fallbacks={"chosen-reason": 1}, keys=["ab" * 32]),
+                stats=pb.RankStats(fallbacks={"chosen-reason": 1}, regions={"chosen-result": 1}, keys=["ab" * 32]),
             )
         )
     text = page(daemon)
-    for chosen in ("chosen-name", "chosen-reason", "77777", "88888", key_of(GRAPH), "ab" * 32):
+    for chosen in ("chosen-reason", "chosen-result", "77777", "88888", key_of(GRAPH)[:16], "ab" * 8):
         assert chosen not in text
+    named = {label for _, labels in samples(text) for label, content in labels if content == "chosen-name"}
+    assert named == {"job"}
+
+
+async def test_the_time_of_ranks_by_phase_and_how_it_spreads(daemon: DaemonProcess) -> None:
+    async with rank(daemon.address) as one:
+        for number, seconds in enumerate((1.0, 2.0, 6.0)):
+            stats = pb.RankStats(
+                hits=1, dynamo_seconds=2 * seconds, wait_seconds=seconds, serialize_seconds=0.5, recompiles=number
+            )
+            requester = pb.Requester(job="llama", rank=number, world_size=3, pid=10 + number)
+            # Twice the same: what is cumulative counts once.
+            for _ in range(2):
+                await one.stub.ReportRank(pb.ReportRankRequest(requester=requester, stats=stats))
+    seen = samples(page(daemon))
+
+    def spread(phase: str) -> list[float]:
+        return [
+            value(seen, "inductord_job_rank_seconds", job="llama", phase=phase, stat=stat)
+            for stat in ("min", "median", "max")
+        ]
+
+    assert spread("dynamo") == [2, 4, 12]
+    assert spread("wait") == [1, 2, 6]
+    assert spread("local") == [0, 0, 0]
+    assert spread("all") == [3, 6, 18]  # ranks serialise while they wait
+    assert value(seen, "inductord_rank_phase_duration_seconds_count", phase="dynamo") == 3
+    assert value(seen, "inductord_rank_phase_duration_seconds_sum", phase="dynamo") == 18
+    assert value(seen, "inductord_rank_phase_duration_seconds_count", phase="local") == 0
+    assert value(seen, "inductord_recompiles_total") == value(seen, "inductord_job_recompiles_total", job="llama") == 3
+    assert value(seen, "inductord_job_requests_total", job="llama", result="hit") == 3
+    assert value(seen, "inductord_job_ranks", job="llama") == 3
+    assert value(seen, "inductord_job_rank_seconds", job="other", phase="all", stat="max") == 0
+
+
+async def test_ranks_that_wait_are_seen_by_job(daemon: DaemonProcess, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    graph = json.dumps([["wait_for", str(go)], ["size", 10]]).encode()
+    async with rank(daemon.address) as one:
+        waiting = []
+        for number in range(3):
+            requester = pb.Requester(job="llama", rank=number, world_size=3, pid=number)
+            waiting.append(await one.open(key_of(graph), requester=requester))
+        await waiting[0].until("send_graph")
+        await waiting[0].upload(graph)
+        for stream in waiting:
+            await stream.until_state(pb.COMPILE_STATE_COMPILING)
+        seen = samples(page(daemon))
+        assert value(seen, "inductord_job_waiting_ranks", job="llama") == 3
+        assert value(seen, "inductord_waiting_requests") == 3
+        go.touch()
+        for stream in waiting:
+            await stream.finish(graph)
+    assert value(samples(page(daemon)), "inductord_job_waiting_ranks", job="llama") == 0
+
+
+async def test_exemplars_say_which_key_and_job(daemon: DaemonProcess) -> None:
+    job = "a-job-whose-name-is-longer-than-a-label-may-be-and-than-an-exemplar-takes"
+    requester = pb.Requester(job=job, rank=1, world_size=2, pid=7)
+    async with rank(daemon.address) as one:
+        await one.compile(GRAPH, requester=requester)
+        await one.fetch(key_of(GRAPH), requester=requester)
+        await one.stub.ReportRank(pb.ReportRankRequest(requester=requester, stats=pb.RankStats(dynamo_seconds=3)))
+    text = page(daemon, openmetrics=True)
+    assert text.endswith("# EOF\n")
+    found = {
+        (sample.name, sample.labels.get("role", "")): sample.exemplar.labels
+        for family in openmetrics.text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.exemplar
+    }
+    name = {"job": short(job)}
+    known = {"key": key_of(GRAPH)[:16], **name}
+    assert found == {
+        ("inductord_compile_duration_seconds_bucket", ""): known,
+        ("inductord_phase_duration_seconds_bucket", ""): known,
+        ("inductord_wait_seconds_bucket", "leader"): known,
+        ("inductord_wait_seconds_bucket", "hit"): known,
+        ("inductord_rank_phase_duration_seconds_bucket", ""): name,
+    }
 
 
 def test_metrics_can_be_off(start_daemon: Callable[..., DaemonProcess]) -> None:
