@@ -5,9 +5,12 @@ a folder that only we may enter, and that is checked. Torch-free, and without ge
 neither. It must not create the folder unless asked (`ensure_private_dir`): a rank only looks.
 """
 
+import dataclasses
+import ipaddress
 import os
 import stat
 import tempfile
+import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,11 +19,29 @@ MAX_SOCKET_PATH = 107
 """Bytes of a Unix socket path that the kernel takes (``sun_path`` less its end mark)."""
 
 _SCHEME = "unix:"
+_TCP = "tcp://"
 _SOCKET = "inductord.sock"
 
 
 class AddressError(ValueError):
     """An address that cannot be used. The message says why and what to do."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TcpAddress:
+    """A port of a host: a name, or an IP address without brackets."""
+
+    host: str
+    port: int
+
+    @property
+    def target(self) -> str:
+        """As gRPC writes it."""
+        try:
+            version = ipaddress.ip_address(self.host).version
+        except ValueError:
+            return f"dns:///{self.host}:{self.port}"
+        return f"ipv6:[{self.host}]:{self.port}" if version == 6 else f"ipv4:{self.host}:{self.port}"
 
 
 def private_dir() -> Path:
@@ -71,6 +92,24 @@ def configured_address(environ: Mapping[str, str] = os.environ) -> str:
     return environ.get(ADDRESS_VARIABLE) or default_address()
 
 
+def parse_address(address: str) -> Path | TcpAddress:
+    """Where an address leads: the path of a Unix socket, or a port for ``tcp://host:port``.
+
+    Raises:
+        AddressError: it is neither.
+    """
+    if not address.startswith(_TCP):
+        return socket_path(address)
+    parts = urllib.parse.urlsplit(address)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise AddressError(f"{address!r} has no usable port: {error}.") from error
+    if not host or not port or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+        raise AddressError(f"{address!r} is no tcp://host:port, such as tcp://10.0.0.7:7777 or tcp://[fd00::7]:7777.")
+    return TcpAddress(host, port)
+
+
 def socket_path(address: str) -> Path:
     """The absolute path in a ``unix:`` address.
 
@@ -78,7 +117,12 @@ def socket_path(address: str) -> Path:
         AddressError: for another scheme, a relative path or one that the kernel does not take.
     """
     if not address.startswith(_SCHEME):
-        raise AddressError(f"{address!r} is not a Unix socket. Addresses look like unix:/run/inductord/inductord.sock.")
+        mend = (
+            "A daemon itself listens on TCP with the setting `listen`, besides its socket."
+            if address.startswith(_TCP)
+            else "Addresses look like unix:/run/inductord/inductord.sock or tcp://host:port."
+        )
+        raise AddressError(f"{address!r} is not a Unix socket. {mend}")
     text = address.removeprefix(_SCHEME)
     # gRPC also writes unix:///path.
     path = Path("/" + text.lstrip("/")) if text.startswith("/") else Path(text)

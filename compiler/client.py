@@ -8,16 +8,17 @@ import hashlib
 import logging
 import os
 import queue
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
 
-from inductord.compiler.address import AddressError, socket_path
+from inductord.compiler.address import AddressError
+from inductord.compiler.channel import NotTrusted, Remote
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.security import SecurityError
 from inductord.compiler.versions import PROTOCOL, this_version
 from inductord.v1 import compiler_pb2 as pb
 from inductord.v1.compiler_pb2_grpc import CompilerServiceStub
@@ -81,10 +82,10 @@ def _unavailable(error: grpc.RpcError) -> Unavailable:
 
 
 class Client:
-    """One connection, of one process. Calls block."""
+    """One connection, of one process. Calls block. ``environ``: certificates and token, see ``security``."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, address: str, environ: Mapping[str, str] = os.environ) -> None:
+        self._remote = Remote(address, environ)
         self._pid = os.getpid()
         self._connecting = threading.RLock()
         self._channel: grpc.Channel | None = None
@@ -103,23 +104,16 @@ class Client:
 
     def _connect(self) -> pb.GetCapabilitiesResponse:
         self._pid = os.getpid()
-        _knock(self._address)
-        # One connection a client: pooled subchannels would survive a fork.
-        self._channel = grpc.insecure_channel(
-            self._address,
-            options=[
-                ("grpc.use_local_subchannel_pool", 1),
-                ("grpc.max_receive_message_length", _MAX_MESSAGE),
-                ("grpc.enable_http_proxy", 0),
-            ],
-        )
+        self._channel = _connected(self._remote)
         try:
             answer: pb.GetCapabilitiesResponse = CompilerServiceStub(self._channel).GetCapabilities(
                 pb.GetCapabilitiesRequest(client=this_version()), timeout=_CAPABILITIES_TIMEOUT_S
             )
         except grpc.RpcError as error:
             self.close()
-            raise _unavailable(error) from error
+            lost = _unavailable(error)
+            hint = self._remote.hint if lost.reason is Fallback.DAEMON_LOST else ""
+            raise Unavailable(lost.reason, f"{lost}{hint}") from error
         if answer.daemon.protocol != PROTOCOL or answer.daemon.key_format != this_version().key_format:
             self.close()
             raise Unavailable(
@@ -189,7 +183,8 @@ class Client:
     ) -> Received:
         limits = self.capabilities()
         with self._open(_SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline) as stream:
-            request.reads_files = True
+            # Files of another machine, or of another user's daemon, are none of ours.
+            request.reads_files = self._remote.local
             stream.send(pb.CompileRequest(open=request))
             while True:
                 response = stream.receive()
@@ -199,7 +194,8 @@ class Client:
                 elif kind == "progress":
                     progress(response.progress)
                 elif kind == "artifact":
-                    received = _read_file(response.artifact) or _receive_artifact(stream, response.artifact)
+                    offered = _read_file(response.artifact) if self._remote.local else None
+                    received = offered or _receive_artifact(stream, response.artifact)
                     if received is not None:
                         stream.answered()
                         return received
@@ -255,19 +251,20 @@ class Client:
             raise _unavailable(error) from error
 
 
-def _knock(address: str) -> None:
-    """Fail at once where nobody listens: gRPC itself would retry."""
+def _connected(remote: Remote) -> grpc.Channel:
+    """A channel to a daemon that answers, or at once the reason why there is none: gRPC itself would go on trying."""
     try:
-        path = str(socket_path(address))
+        remote.knock(_CONNECT_TIMEOUT_S)
+        return remote.channel([("grpc.max_receive_message_length", _MAX_MESSAGE)])
+    except (SecurityError, NotTrusted) as error:
+        raise Unavailable(Fallback.UNAUTHENTICATED, f"{remote.address}: {error}") from error
     except AddressError as error:
         raise Unavailable(Fallback.DAEMON_ABSENT, str(error)) from error
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            probe.settimeout(_CONNECT_TIMEOUT_S)
-            probe.connect(path)
+    except TimeoutError as error:
+        raise Unavailable(Fallback.DAEMON_SILENT, f"connecting to {remote.address} takes too long ({error})") from error
     except OSError as error:
         raise Unavailable(
-            Fallback.DAEMON_ABSENT, f"no daemon answers at {address} ({error}); start one with `inductord serve`"
+            Fallback.DAEMON_ABSENT, f"no daemon answers at {remote.address} ({error}); start one with `inductord serve`"
         ) from error
 
 

@@ -9,14 +9,15 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Self, cast
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from inductord.compiler.address import socket_path
+from inductord.compiler.address import AddressError, TcpAddress, parse_address
+from inductord.compiler.channel import NotTrusted, Remote
 from inductord.v1 import admin_pb2, admin_pb2_grpc
 
 _CALL_TIMEOUT_S = 5.0
@@ -29,12 +30,7 @@ _PROBE_TIMEOUT_S = 1.0
 _PAGE = 1000
 _CHUNK_BYTES = 1 << 20
 _UCRED = struct.Struct("iii")
-_CHANNEL_OPTIONS = (
-    # Channels to one address share connections, and so their backoff after a refusal: who waits for a daemon to come up
-    # must not be slowed by an earlier try.
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.max_receive_message_length", 64 << 20),
-)
+_CHANNEL_OPTIONS = (("grpc.max_receive_message_length", 64 << 20),)
 
 
 class ClientError(Exception):
@@ -46,6 +42,7 @@ class ClientError(Exception):
         ├── DaemonAbsent      nobody listens at the address
         ├── DaemonSilent      somebody listens and does not answer in time
         ├── DaemonDraining    the daemon is about to end and takes no more requests
+        ├── NotAdmitted       the daemon and we do not accept each other, or the request is for its owner only
         ├── NotFound          there is no such entry or job
         ├── BadRequest        the daemon refused the arguments
         └── RequestFailed     everything else, with gRPC's own words
@@ -64,6 +61,10 @@ class DaemonDraining(ClientError):
     """The daemon listens, and refuses because it is about to end."""
 
 
+class NotAdmitted(ClientError):
+    """Certificate or token are not accepted, on one side or the other, or the request is for the daemon's owner only."""
+
+
 class NotFound(ClientError):
     """There is no such entry or job."""
 
@@ -76,44 +77,49 @@ class RequestFailed(ClientError):
     """Any other error of the call."""
 
 
-def why_unreachable(address: str) -> str | None:
-    """Why a plain connect to the socket fails, as a phrase for people, or ``None`` when it succeeds.
+def why_unreachable(address: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Why a plain connect to the daemon fails, as a phrase for people, or ``None`` when it succeeds.
 
     gRPC reports all of these as one code, though what to do about them differs.
 
     Raises:
-        AddressError: the address is no Unix socket.
+        AddressError: the address or what secures the connection cannot be used.
+        NotTrusted: somebody answers, and one side does not accept the other's certificate.
     """
-    path = str(socket_path(address))
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(_PROBE_TIMEOUT_S)
-        try:
-            probe.connect(path)
-        except FileNotFoundError:
-            return "there is no socket"
-        except ConnectionRefusedError:
+    remote = Remote(address, environ)
+    try:
+        remote.knock(_PROBE_TIMEOUT_S)
+    except FileNotFoundError:
+        return "there is no socket"
+    except ConnectionRefusedError:
+        if remote.local:
             return "its socket is a leftover, the daemon that made it is gone"
-        except PermissionError:
-            return f"user {os.geteuid()} may not connect, the socket belongs to somebody else"
-        except TimeoutError:
-            return "it takes no more connections, the daemon hangs or is stopped"
-        except OSError as error:
-            return f"connecting fails: {error.strerror or error}"
+        return "nobody listens on that port"
+    except PermissionError:
+        return f"user {os.geteuid()} may not connect, the socket belongs to somebody else"
+    except TimeoutError:
+        return "it takes no more connections, the daemon hangs or is stopped" if remote.local else "nobody answers"
+    except OSError as error:
+        return f"connecting fails: {error.strerror or error}"
     return None
 
 
 def listener_pid(address: str) -> int | None:
-    """Pid of the process that listens at the socket, or ``None`` when nobody does or it is of another PID namespace.
+    """Pid of the process that listens at the socket, or ``None`` when nobody does, it is of another PID namespace, or it is
+    behind TCP.
 
     The kernel says so, unlike a pid in a status message, which means nothing outside the daemon's container.
 
     Raises:
-        AddressError: the address is no Unix socket.
+        AddressError: the address cannot be used.
     """
+    where = parse_address(address)
+    if isinstance(where, TcpAddress):
+        return None
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_TIMEOUT_S)
         try:
-            probe.connect(str(socket_path(address)))
+            probe.connect(str(where))
             credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
         except OSError:
             return None  # `why_unreachable` tells the reason to those who want it.
@@ -122,19 +128,22 @@ def listener_pid(address: str) -> int | None:
 
 
 class AdminClient:
-    """Administration of the daemon at ``address`` (``unix:/path``). Connects at the first call.
+    """Administration of the daemon at ``address`` (``unix:/path`` or ``tcp://host:port``). Connects at the first call, with
+    the certificates and the token that ``environ`` names (see ``compiler.security``).
 
     Every method raises ``ClientError`` or one of its kinds, and nothing else, for what the daemon or the network does.
 
     Raises:
-        AddressError: when made for an address that is no Unix socket.
+        AddressError: when made for an address, certificates or a token that cannot be used.
     """
 
-    def __init__(self, address: str, *, timeout: float = _CALL_TIMEOUT_S) -> None:
-        socket_path(address)
+    def __init__(
+        self, address: str, *, timeout: float = _CALL_TIMEOUT_S, environ: Mapping[str, str] = os.environ
+    ) -> None:
         self.address = address
         self._timeout = timeout
-        self._channel = grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
+        self._environ = environ
+        self._channel = Remote(address, environ).channel(_CHANNEL_OPTIONS)
         self._admin = admin_pb2_grpc.AdminServiceStub(self._channel)
         self._health = health_pb2_grpc.HealthStub(self._channel)
 
@@ -283,15 +292,21 @@ class AdminClient:
         code, details = call.code(), call.details() or ""
         match code:
             case grpc.StatusCode.UNAVAILABLE:
-                why = why_unreachable(self.address)
+                try:
+                    why = why_unreachable(self.address, self._environ)
+                except (NotTrusted, AddressError) as reason:
+                    return NotAdmitted(f"The daemon at {self.address} cannot be used: {reason}.")
                 if why is None:
-                    return DaemonDraining(_draining(self.address, details))
+                    hint = Remote(self.address, self._environ).hint
+                    return DaemonDraining(_draining(self.address, details) + hint)
                 return DaemonAbsent(f"No daemon answers at {self.address}: {why}.")
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 return DaemonSilent(
                     f"The daemon at {self.address} took the connection and did not answer in time. It hangs or is "
                     "stopped; look at its log, and end it by its pid if it stays so."
                 )
+            case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
+                return NotAdmitted(f"The daemon at {self.address} refused: {details}")
             case grpc.StatusCode.NOT_FOUND:
                 return NotFound(details)
             case grpc.StatusCode.INVALID_ARGUMENT:

@@ -19,7 +19,7 @@ from pydantic import ByteSize, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from inductord.compiler.address import AddressError, default_address, socket_path, temporary_dir
+from inductord.compiler.address import AddressError, TcpAddress, default_address, parse_address, temporary_dir
 
 ENV_PREFIX = "INDUCTORD_"
 
@@ -68,7 +68,7 @@ class DaemonConfig(BaseSettings):
 
     address: str = Field(
         default_factory=default_address,
-        description="Unix socket to listen on, such as unix:/run/inductord/inductord.sock.",
+        description="Unix socket to listen on, such as unix:/run/inductord/inductord.sock; commands also take tcp://host:port.",
     )
     listen: str = Field(
         "",
@@ -144,8 +144,9 @@ class DaemonConfig(BaseSettings):
 
     @field_validator("address")
     @classmethod
-    def _unix_only(cls, value: str) -> str:
-        return f"unix:{socket_path(value)}"
+    def _well_formed(cls, value: str) -> str:
+        where = parse_address(value)
+        return value if isinstance(where, TcpAddress) else f"unix:{where}"
 
     @field_validator("metrics_address", "listen")
     @classmethod

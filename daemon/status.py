@@ -90,7 +90,7 @@ class StatusBoard:
     def _add_part(self, status: Status, caller: Caller) -> None:
         pool, store = self._pool.status(), self._store.status()
         entries = self._store.match(scoped(caller.tenant, ""))
-        status.address = self._listen
+        status.address = f"tcp://{self._listen}"
         status.pool.CopyFrom(PoolStatus(kind=pool.kind, max_workers=pool.max_workers))
         status.store.CopyFrom(
             StoreStatus(entries=len(entries), bytes=sum(entry.size for entry in entries), max_bytes=store.max_bytes)

@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from inductord.compiler.address import TcpAddress, parse_address
 from inductord.daemon.client import AdminClient, BadRequest, DaemonAbsent, NotFound
 from inductord.daemon.config import DaemonConfig
 from inductord.daemon.entries import entry_of
 from inductord.daemon.store import Record, Store
+from inductord.daemon.tenancy import scoped, split
 from inductord.v1 import admin_pb2
 
 _MIN_PREFIX = 6
@@ -69,11 +71,14 @@ class _OfFolder:
         return iter(self._with_store(_now(lambda store: [entry_of(record) for record in pages(store, limit)])))
 
     def entry(self, key: str) -> admin_pb2.Entry:
-        if len(key) < _MIN_PREFIX:
+        tenant, digits = split(key)
+        if len(digits) < _MIN_PREFIX:
             raise BadRequest(f"{key!r} is too short; give at least {_MIN_PREFIX} digits of a key.")
 
+        prefix = scoped(tenant, digits.lower())
+
         async def match(store: Store) -> list[admin_pb2.Entry]:
-            return [entry_of(record, await store.key_parts(record.key)) for record in store.match(key.lower())]
+            return [entry_of(record, await store.key_parts(record.key)) for record in store.match(prefix)]
 
         found = self._with_store(match)
         if not found:
@@ -136,7 +141,8 @@ def pages(store: Store, limit: int | None) -> Iterator[Record]:
 
 @contextlib.contextmanager
 def open_artifacts(config: DaemonConfig, folder: Path | None = None) -> Iterator[Artifacts]:
-    """The daemon's artifacts when one runs at the configured address, else those of the configured folder.
+    """The daemon's artifacts when one runs at the configured address, else those of the configured folder, unless the
+    address leads over TCP.
 
     ``folder`` names a store: the daemon is asked only if it serves that one.
     """
@@ -144,6 +150,8 @@ def open_artifacts(config: DaemonConfig, folder: Path | None = None) -> Iterator
         try:
             served = Path(client.status().store.path)
         except DaemonAbsent:
+            if isinstance(parse_address(config.address), TcpAddress):
+                raise
             served = None
         if served is not None and (folder is None or folder.absolute() == served):
             yield OfDaemon(client)

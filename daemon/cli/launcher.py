@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from inductord.compiler.address import ensure_private_dir, private_dir, socket_path
+from inductord.compiler.address import TcpAddress, ensure_private_dir, parse_address, private_dir, socket_path
 from inductord.compiler.versions import PROTOCOL
 from inductord.daemon.cli.departure import Departure
 from inductord.daemon.cli.exits import Exit
@@ -74,11 +74,12 @@ class Launcher:
         with AdminClient(self._address) as client:
             try:
                 client.check_health()
-            except DaemonDraining:
-                problem = self._outwait()
-                return Found(self._address, problem=problem) if problem else self._start(client)
-            except DaemonAbsent:
-                return self._start(client)
+            except (DaemonAbsent, DaemonDraining) as error:
+                if isinstance(parse_address(self._address), TcpAddress):
+                    problem = f"{error} Over TCP a running daemon is used; inductord starts one on a Unix socket only."
+                    return Found(self._address, problem=problem)
+                waited = self._outwait() if isinstance(error, DaemonDraining) else None
+                return Found(self._address, problem=waited) if waited else self._start(client)
             except ClientError as error:
                 return Found(self._address, problem=str(error))
             return self._checked(client)

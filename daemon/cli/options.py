@@ -14,7 +14,9 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 as_json: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 address: Decorator = click.option(
-    "--address", metavar="ADDRESS", help="Socket of the daemon, such as unix:/run/inductord/inductord.sock."
+    "--address",
+    metavar="ADDRESS",
+    help="Where the daemon is, such as unix:/run/inductord/inductord.sock or tcp://host:7777.",
 )
 
 config_file: Decorator = click.option(

@@ -59,6 +59,8 @@ def _facts(status: Status) -> Table:
     pool, store, totals = status.pool, status.store, status.totals
     facts = output.facts()
     facts.add_row("address", status.address)
+    if status.listen:
+        facts.add_row("listens on", f"tcp://{status.listen}")
     facts.add_row("metrics", f"http://{status.metrics_address}/metrics" if status.metrics_address else "off")
     workers = f"{pool.kind}: {pool.busy} busy, {pool.idle} idle"
     if pool.starting:

@@ -59,7 +59,8 @@ def ls(address: str | None, config: Path | None, folder: Path | None, limit: int
         _print_entries(entries)
         status = artifacts.status()
     total = words.count(status.entries, "entry", "entries")
-    click.echo(f"{total}, {words.size(status.bytes)} of {words.size(status.max_bytes)}, in {status.path}")
+    where = f", in {status.path}" if status.path else ""
+    click.echo(f"{total}, {words.size(status.bytes)} of {words.size(status.max_bytes)}{where}")
 
 
 def _print_entries(entries: Iterator[Entry]) -> None:

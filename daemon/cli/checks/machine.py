@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from inductord.compiler.address import AddressError, check_private_dir, private_dir, socket_path
+from inductord.compiler.address import AddressError, TcpAddress, check_private_dir, parse_address, private_dir
 from inductord.compiler.toolchain import cxx_candidates, cxx_identity
 from inductord.daemon.cli import words
 from inductord.daemon.cli.checks.finding import Finding, fail, ok, warn
@@ -64,7 +64,10 @@ def scratch(config: DaemonConfig) -> Iterator[Finding]:
 
 def socket_folder(config: DaemonConfig) -> Iterator[Finding]:
     """Whether only we can put a socket, and so code, where ranks look for it."""
-    folder = socket_path(config.address).parent
+    where = parse_address(config.address)
+    if isinstance(where, TcpAddress):
+        return
+    folder = where.parent
     if folder == private_dir():
         if not os.path.lexists(folder):
             yield ok("socket folder", f"{folder} will be made, for this user only")

@@ -3,10 +3,11 @@
 import importlib.util
 from collections.abc import Iterator
 
+from inductord.compiler.address import TcpAddress, parse_address
 from inductord.compiler.versions import KEY_FORMAT, this_version
 from inductord.daemon.cli import words
 from inductord.daemon.cli.checks.finding import Finding, fail, ok, warn
-from inductord.daemon.client import AdminClient, ClientError, DaemonAbsent, why_unreachable
+from inductord.daemon.client import AdminClient, ClientError, DaemonAbsent, NotAdmitted, why_unreachable
 from inductord.daemon.config import DaemonConfig
 from inductord.v1.admin_pb2 import Status
 
@@ -17,10 +18,16 @@ def daemon(config: DaemonConfig) -> Iterator[Finding]:
         try:
             client.check_health()
             status = client.status()
-        except DaemonAbsent:
+        except DaemonAbsent as error:
+            if isinstance(parse_address(config.address), TcpAddress):
+                yield fail("daemon", str(error), "Start one there, or name another with INDUCTORD_ADDRESS.")
+                return
             yield ok(
                 "daemon", f"none at {config.address} ({why_unreachable(config.address)}); `inductord run` starts one"
             )
+            return
+        except NotAdmitted as error:
+            yield fail("daemon", str(error), "docs/security.md says which certificates and tokens are needed.")
             return
         except ClientError as error:
             yield fail("daemon", str(error), "Look at its log; stop it with `inductord stop`, or by its pid.")
