@@ -175,6 +175,7 @@ class BundleReader:
             self._size = os.fstat(self._file.fileno()).st_size
             self._tar = _translated(lambda: tarfile.TarFile(fileobj=self._file, tarinfo=_PlainInfo))
             self._ahead: tarfile.TarInfo | None = None
+            self._seen: set[str] = set()
             self.listed = self._read_manifest()
         except BaseException:
             self._file.close()
@@ -187,13 +188,17 @@ class BundleReader:
         self._tar.close()
         self._file.close()
 
+    @property
+    def absent(self) -> int:
+        """How many listed objects did not come so far."""
+        return len(self.listed) - len(self._seen)
+
     def members(self) -> Iterator[Member]:
         """Everything behind the manifest, one at a time.
 
         Raises:
             BundleRefused: the file cannot be read on. What came before stands.
         """
-        seen: set[str] = set()
         # Each good object once, and as many bad ones: a file of nothing but empty members has an end too.
         for _ in range(2 * len(self.listed) + 16):
             info = self._next()
@@ -205,10 +210,10 @@ class BundleReader:
                 yield Member(info.name[:100], None, None, b"", Misplaced.NOT_LISTED)
             elif info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
                 yield Member(info.name[:100], listed, None, b"", Misplaced.NOT_A_FILE)
-            elif key in seen:
+            elif key in self._seen:
                 yield Member(info.name[:100], listed, None, b"", Misplaced.TWICE)
             else:
-                seen.add(key)
+                self._seen.add(key)
                 yield self._object(info, listed)
         raise BundleRefused(Refusal.MALFORMED, "it holds far more than its manifest lists")
 

@@ -121,7 +121,12 @@ def import_command(
                 Exit.USAGE,
             )
         trouble = _import(reader, carrier, counts, done)
-    result = _result(len(reader.listed), counts)
+    result: dict[str, Any] = {
+        "stored": counts.pop(Put.STORED, 0),
+        "present": counts.pop(Put.PRESENT, 0),
+        "absent": reader.absent,
+        "refused": dict(sorted(counts.items())),
+    }
     if as_json:
         print_json(result)
     else:
@@ -150,19 +155,6 @@ def _import(reader: BundleReader, carrier: Carrier, counts: Counter[str], done: 
         counts[refused.reason] += 1
         return str(refused)
     return ""
-
-
-def _result(listed: int, counts: Counter[str]) -> dict[str, Any]:
-    taken = {result: counts.pop(result, 0) for result in Put}
-    from_list = sum(taken.values()) + sum(
-        count for reason, count in counts.items() if reason not in ("not_listed", "twice")
-    )
-    return {
-        "stored": taken[Put.STORED],
-        "present": taken[Put.PRESENT],
-        "absent": max(0, listed - from_list),
-        "refused": dict(sorted(counts.items())),
-    }
 
 
 @contextmanager

@@ -20,13 +20,20 @@ from inductord.v1.sealed_pb2 import SEALED_CONTENT_GRAPH, RecordedGraph
 @click.command("record", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @options.started_daemon
 @signing.options
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--to",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where they go.",
+)
 @click.argument("argv", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(file: Path, argv: tuple[str, ...], key_file: Path | None, unsigned: bool, **flags: object) -> None:
     """Run COMMAND as `run` does, and keep in FILE the graphs that it has compiled or finds stored.
 
     \b
-      inductord record graphs.tar -- torchrun --nproc-per-node 8 train.py
+      inductord record --to graphs.tar -- torchrun --nproc-per-node 8 train.py
       inductord warm graphs.tar
 
     The ranks start with an empty Inductor cache, so that each graph comes by. Each node records what its own ranks ask
@@ -47,7 +54,7 @@ def command(file: Path, argv: tuple[str, ...], key_file: Path | None, unsigned: 
         asked = {key for rank in read_rank_files(reports)[0] for key in rank.stats.keys} if reports else set()
         write_bundle(file, SEALED_CONTENT_GRAPH, listed, read, keys)
         text = f"{words.count(len(listed), 'graph')} recorded in {file}."
-        if lacking := len(asked - {item.key for item in listed}) + read.damaged:
+        if lacking := len((asked | read.damaged) - {item.key for item in listed}):
             text += f" {words.count(lacking, 'graph')} could not be; the ranks' output says why."
         remark(text)
 
@@ -61,11 +68,12 @@ def command(file: Path, argv: tuple[str, ...], key_file: Path | None, unsigned: 
 
 
 class _Recorded:
-    """What the ranks left in ``folder``. Called with a key it gives the entry and the graph."""
+    """What the ranks left in ``folder``. Called with a key it gives the entry and the graph. ``damaged``: keys of files
+    that are none."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.damaged = 0
+        self.damaged: set[str] = set()
 
     def entries(self) -> list[Entry]:
         """Of all graphs, by key."""
@@ -74,7 +82,7 @@ class _Recorded:
             try:
                 found.append(RecordedGraph.FromString(path.read_bytes()).entry)
             except (OSError, DecodeError):
-                self.damaged += 1
+                self.damaged.add(path.stem)
         return found
 
     def __call__(self, key: str) -> tuple[Entry, bytes]:

@@ -48,7 +48,7 @@ def command(file: Path, key_file: Path | None, unsigned: bool, as_json: bool, **
         raise CommandFailed(f"{file} is refused ({refused.reason}): {refused}. Nothing was compiled.") from refused
     except OSError as error:
         raise CommandFailed(f"{file}: {error.strerror or error}.") from error
-    result = warming.result(len(reader.listed)) | {"seconds": round(time.monotonic() - began, 3)}
+    result = warming.result() | {"absent": reader.absent, "seconds": round(time.monotonic() - began, 3)}
     if as_json:
         print_json(result)
     else:

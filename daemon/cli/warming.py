@@ -59,16 +59,14 @@ class Warming:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.close()
 
-    def result(self, listed: int) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         """For scripts; field names are stable."""
-        ended = self._counts.total() + len(self._failed)
         return {
-            "graphs": ended,
+            "graphs": self._counts.total() + len(self._failed),
             "compiled": self._counts["compiled"],
             "stored": self._counts["stored"],
             "failed": sorted(self._failed, key=lambda failure: failure["key"]),
             "refused": dict(sorted(self._refused.items())),
-            "absent": max(0, listed - ended - self._refused.total()),
         }
 
     def _one(self, graph: Unsealed) -> None:

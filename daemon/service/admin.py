@@ -14,7 +14,7 @@ from inductord.daemon.accounts import Accounts
 from inductord.daemon.auth.gate import current_caller
 from inductord.daemon.blobs import CHUNK_BYTES
 from inductord.daemon.entries import entry_of
-from inductord.daemon.errors import InvalidRequest, NotFound, OverLimit
+from inductord.daemon.errors import GaveUp, InvalidRequest, NotFound, OverLimit
 from inductord.daemon.imports import Imports
 from inductord.daemon.orders import check_key, check_key_prefix
 from inductord.daemon.shared.events import Put
@@ -29,6 +29,7 @@ _PAGE = 100
 _MAX_PAGE = 1000
 _MIN_INTERVAL_S = 0.1
 _MAX_INTERVAL_S = 60.0
+_UPLOAD_S = 300.0
 _MAX_DRAIN_S = 24 * 3600.0
 
 _Context = grpc.aio.ServicerContext[Any, Any]
@@ -134,20 +135,12 @@ class AdminService(AdminServiceServicer):
     ) -> pb.PutArtifactResponse:
         """Store one sealed artifact."""
         self._imports.check()
-        first = await anext(requests, None)
-        if first is None:
-            raise InvalidRequest("an artifact has at least one message.")
-        key, size = check_key(first.key), first.size
-        if size > self._imports.max_artifact_bytes + MAX_OVERHEAD_BYTES:
-            raise OverLimit(f"the object has {size} bytes; max_artifact_bytes is {self._imports.max_artifact_bytes}.")
-        sealed = bytearray(first.chunk)
-        async for message in requests:
-            sealed += message.chunk
-            if len(sealed) > size:
-                break
-        if len(sealed) != size:
-            raise InvalidRequest(f"{len(sealed)} bytes came instead of the {size} that were announced.")
-        result = await self._imports.put(key, bytes(sealed))
+        try:
+            async with asyncio.timeout(_UPLOAD_S):
+                key, sealed = await _upload(requests, self._imports.max_artifact_bytes)
+        except TimeoutError:
+            raise GaveUp(f"the artifact took longer than {_UPLOAD_S:g} s to arrive.") from None
+        result = await self._imports.put(key, sealed)
         if isinstance(result, Refusal):
             return pb.PutArtifactResponse(outcome=pb.PUT_OUTCOME_REFUSED, reason=result)
         outcome = pb.PUT_OUTCOME_STORED if result is Put.STORED else pb.PUT_OUTCOME_PRESENT
@@ -185,3 +178,21 @@ def _entry(record: Record, key_parts: Mapping[str, str] | None = None) -> pb.Ent
     entry = entry_of(record, key_parts)
     entry.key = _shown(record.key)
     return entry
+
+
+async def _upload(requests: AsyncIterator[pb.PutArtifactRequest], max_artifact_bytes: int) -> tuple[str, bytes]:
+    """Key and bytes of a sealed object, as they were announced."""
+    first = await anext(requests, None)
+    if first is None:
+        raise InvalidRequest("an artifact has at least one message.")
+    key, size = check_key(first.key), first.size
+    if size > max_artifact_bytes + MAX_OVERHEAD_BYTES:
+        raise OverLimit(f"the object has {size} bytes; max_artifact_bytes is {max_artifact_bytes}.")
+    sealed = bytearray(first.chunk)
+    async for message in requests:
+        sealed += message.chunk
+        if len(sealed) > size:
+            break
+    if len(sealed) != size:
+        raise InvalidRequest(f"{len(sealed)} bytes came instead of the {size} that were announced.")
+    return key, bytes(sealed)

@@ -65,6 +65,14 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # gene
                     await _run(streaming(decode(raw), context), context)
 
             return grpc.unary_stream_rpc_method_handler(stream, **options)
+        if handler.stream_unary:
+            collecting: Callable[..., Any] = handler.stream_unary
+
+            async def collect(requests: AsyncIterator[bytes], context: Context) -> Any:
+                async with self._around(context, labels):
+                    return await collecting((decode(raw) async for raw in requests), context)
+
+            return grpc.stream_unary_rpc_method_handler(collect, **options)
         both: Callable[..., Any] = handler.stream_stream  # type: ignore[assignment]  # the last kind that we have
 
         async def streams(requests: AsyncIterator[bytes], context: Context) -> None:

@@ -155,8 +155,11 @@ class AdminServiceServicer(object):
         """Stores an artifact that was compiled elsewhere. It comes as a sealed object (sealed.proto), signed with one of the
         daemon's keys: who can merely reach the socket publishes nothing.
 
-        Errors: FAILED_PRECONDITION when the daemon has no keys (shared_store_keys); INVALID_ARGUMENT for a size that is not
-        the announced one; RESOURCE_EXHAUSTED for one over max_artifact_bytes.
+        Errors:
+        FAILED_PRECONDITION the daemon has no keys (shared_store_keys).
+        INVALID_ARGUMENT    the size is not the announced one, or the key is malformed.
+        RESOURCE_EXHAUSTED  it is over max_artifact_bytes.
+        ABORTED             it takes too long to arrive.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
