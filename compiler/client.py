@@ -17,6 +17,7 @@ import grpc
 
 from inductord.compiler.address import AddressError
 from inductord.compiler.channel import NotTrusted, Remote
+from inductord.compiler.otel import HEADER
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.security import SecurityError
 from inductord.compiler.versions import PROTOCOL, this_version
@@ -137,6 +138,7 @@ class Client:
         serialize: Callable[[], bytes],
         progress: Callable[[pb.Progress], None],
         max_wait: float,
+        traceparent: str = "",
     ) -> Received:
         """The artifact of one graph.
 
@@ -147,6 +149,7 @@ class Client:
             serialize: gives the graph's bytes; called in this thread, when the daemon asks for them.
             progress: told of each change and heartbeat.
             max_wait: seconds after which to give up.
+            traceparent: W3C trace context of the request, if it is traced.
 
         Raises:
             Unavailable: the daemon cannot serve it.
@@ -155,12 +158,12 @@ class Client:
         """
         deadline = time.monotonic() + max_wait
         try:
-            return self._attempt(request, serialize, progress, deadline)
+            return self._attempt(request, serialize, progress, deadline, traceparent)
         except Unavailable as lost:
             if lost.reason is not Fallback.DAEMON_LOST or not self._reconnect():
                 raise
             log.info("inductord: the daemon was lost and answers again; asking once more")
-            return self._attempt(request, serialize, progress, deadline)
+            return self._attempt(request, serialize, progress, deadline, traceparent)
 
     def _reconnect(self) -> bool:
         self.close()
@@ -180,9 +183,10 @@ class Client:
         serialize: Callable[[], bytes],
         progress: Callable[[pb.Progress], None],
         deadline: float,
+        traceparent: str,
     ) -> Received:
         limits = self.capabilities()
-        with self._open(_SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline) as stream:
+        with self._open(_SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline, traceparent) as stream:
             # Files of another machine, or of another user's daemon, are none of ours.
             request.reads_files = self._remote.local
             stream.send(pb.CompileRequest(open=request))
@@ -205,12 +209,12 @@ class Client:
                     raise CompileFailed(response.failure)
                 # A message that this release does not know comes from a newer daemon and may be skipped.
 
-    def _open(self, silence: float, deadline: float) -> "_Stream":
+    def _open(self, silence: float, deadline: float, traceparent: str) -> "_Stream":
         channel = self._channel
         if channel is None:
             raise Unavailable(Fallback.DAEMON_LOST, _CLOSED)
         try:
-            return _Stream(CompilerServiceStub(channel), silence, deadline)
+            return _Stream(CompilerServiceStub(channel), silence, deadline, traceparent)
         except ValueError as error:  # gRPC's word for a channel that was closed
             raise Unavailable(Fallback.DAEMON_LOST, _CLOSED) from error
 
@@ -306,13 +310,14 @@ def _receive_artifact(stream: "_Stream", header: pb.Artifact) -> Received | None
 class _Stream:
     """One Compile stream. Responses are read by a thread of their own, so that waiting for them can end."""
 
-    def __init__(self, stub: CompilerServiceStub, silence: float, deadline: float) -> None:
+    def __init__(self, stub: CompilerServiceStub, silence: float, deadline: float, traceparent: str) -> None:
         self._silence = silence
         self._deadline = deadline
         self._outgoing: queue.SimpleQueue[pb.CompileRequest | None] = queue.SimpleQueue()
         self._incoming: queue.SimpleQueue[pb.CompileResponse | grpc.RpcError | None] = queue.SimpleQueue()
         self._answered = False
-        self._call = stub.Compile(self._requests())
+        metadata = ((HEADER, traceparent),) if traceparent else ()
+        self._call = stub.Compile(self._requests(), metadata=metadata)
         threading.Thread(target=self._read, name="inductord-read", daemon=True).start()
 
     def __enter__(self) -> "_Stream":

@@ -134,7 +134,9 @@ class Offload:
         # Sent perhaps and recorded perhaps: made once.
         serialize = functools.cache(functools.partial(self._serialize, call, identified, recorder))
         errand = Errand(
-            lambda serialized, progress: self._client.compile(request, serialized, progress, self._settings.max_wait)
+            lambda serialized, progress: self._client.compile(
+                request, serialized, progress, self._settings.max_wait, recorder.traceparent
+            )
         )
         if ahead:
             errand.send_off(serialize)

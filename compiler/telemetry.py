@@ -17,6 +17,7 @@ from typing import Protocol
 
 from google.protobuf import json_format
 
+from inductord.compiler import otel
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.regions.reasons import RegionResult, WholeReason
 from inductord.compiler.settings import RankSettings
@@ -49,7 +50,8 @@ class Telemetry:
     """Counts of one process. Safe to use from several threads. ``timeline``: when it did what."""
 
     def __init__(self, settings: RankSettings) -> None:
-        self.timeline = Timeline()
+        who: dict[str, otel.Value] = {"inductord.job": settings.job, "inductord.rank": settings.rank}
+        self.timeline = Timeline(otel.spans_of("inductord-rank"), who)
         self._settings = settings
         self._lock = threading.Lock()
         self._stats = RankStats()

@@ -6,11 +6,15 @@ for people, and nothing decides by them.
 
 import collections
 import contextlib
+import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from inductord.compiler.otel import NoSpans, Spans, Value
 from inductord.v1.compiler_pb2 import GraphKind, RankSpan, RankTrace, Served, StageKind
 
 MAX_SPANS = 2000
@@ -18,6 +22,8 @@ MAX_SPANS = 2000
 
 MAX_SPANS_A_REPORT = 500
 _COMPILE_ID_LENGTH = 32
+NO_SPANS = NoSpans()
+NOTHING: Mapping[str, Value] = types.MappingProxyType({})
 
 
 class Stopwatch:
@@ -27,11 +33,18 @@ class Stopwatch:
 
 
 class SpanRecorder:
-    """One span on its way. Its stages may lie inside one another, and belong to one thread."""
+    """One span on its way. Its stages may lie inside one another, or side by side in threads."""
 
-    def __init__(self) -> None:
-        self.span = RankSpan(start_unix=time.time())
+    def __init__(self, kind: GraphKind, nodes: int, spans: Spans, about: Mapping[str, Value]) -> None:
+        self.span = RankSpan(start_unix=time.time(), kind=kind, nodes=nodes)
         self._began = time.perf_counter()
+        graph: dict[str, Value] = {"inductord.kind": _name(GraphKind, kind), "inductord.nodes": nodes}
+        self._traced = spans.begin("inductord.graph", {**about, **graph}, kind="client")
+
+    @property
+    def traceparent(self) -> str:
+        """The context for the daemon, when OpenTelemetry is asked for; else empty."""
+        return self._traced.traceparent
 
     @contextlib.contextmanager
     def stage(self, kind: StageKind) -> Iterator[Stopwatch]:
@@ -42,7 +55,9 @@ class SpanRecorder:
             yield watch
         finally:
             watch.seconds = time.perf_counter() - start
-            self.span.stages.add(kind=kind, offset_seconds=start - self._began, seconds=watch.seconds)
+            offset = start - self._began
+            self.span.stages.add(kind=kind, offset_seconds=offset, seconds=watch.seconds)
+            self._traced.child(_name(StageKind, kind), self.span.start_unix + offset, watch.seconds)
 
     def identified(self, key: str) -> None:
         """The graph's key is known: 64 hex digits."""
@@ -56,11 +71,22 @@ class SpanRecorder:
         """The rank compiles the graph itself."""
         self.span.fallback = reason
 
+    def ended(self) -> None:
+        """The graph is there, or raised."""
+        span = self.span
+        how = {"inductord.key": span.key.hex(), "inductord.served": _name(Served, span.served)}
+        self._traced.end({**how, "inductord.fallback": span.fallback})
+
 
 class Timeline:
-    """Spans of this process. Safe to use from several threads."""
+    """Spans of this process. Safe to use from several threads.
 
-    def __init__(self) -> None:
+    ``spans``: where they also go, when OpenTelemetry is asked for; ``about``: what each of these says of the rank.
+    """
+
+    def __init__(self, spans: Spans = NO_SPANS, about: Mapping[str, Value] = NOTHING) -> None:
+        self._otel = spans
+        self._about = about
         self._lock = threading.Lock()
         self._spans: collections.deque[RankSpan] = collections.deque(maxlen=MAX_SPANS)
         self._recorded = 0
@@ -73,12 +99,11 @@ class Timeline:
     @contextlib.contextmanager
     def graph(self, kind: GraphKind, nodes: int) -> Iterator[SpanRecorder]:
         """The way of one graph of ``nodes`` FX nodes."""
-        recorder = SpanRecorder()
-        recorder.span.kind = kind
-        recorder.span.nodes = nodes
+        recorder = SpanRecorder(kind, nodes, self._otel, self._about)
         try:
             yield recorder
         finally:
+            recorder.ended()
             self._record(recorder.span)
 
     def traced(self, kind: StageKind, compile_id: str, start_unix: float, seconds: float) -> None:
@@ -117,3 +142,9 @@ class Timeline:
             if daemon_unix and error < self._clock_error:
                 self._clock_error = error
                 self._clock_ahead = ahead if abs(ahead) > error else 0.0
+
+
+def _name(enum: Any, number: int) -> str:
+    """``wait`` for ``STAGE_KIND_WAIT``, as enums of protobuf are named."""
+    prefix = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", enum.DESCRIPTOR.name).upper() + "_"
+    return str(enum.Name(number)).removeprefix(prefix).lower()

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
+from inductord.compiler.otel import NoSpans
 from inductord.daemon.accounts import Accounts
 from inductord.daemon.blobs import Lent, Outgoing
 from inductord.daemon.graphs import GraphBuffer
@@ -24,6 +25,7 @@ from inductord.daemon.outbox import Delivery, Outbox
 from inductord.daemon.read_through import ReadThrough
 from inductord.daemon.store import ArtifactTooLarge, Meta, Store
 from inductord.daemon.tenancy import short
+from inductord.daemon.tracing import CompileTrace, Traces
 from inductord.v1.compiler_pb2 import (
     FAILURE_KIND_POOL_UNAVAILABLE,
     FAILURE_KIND_TOO_LARGE,
@@ -92,6 +94,7 @@ class Dispatcher:
         accounts: Accounts,
         max_artifact_bytes: int,
         shared: "SharedStore | None" = None,
+        traces: Traces | None = None,
     ) -> None:
         self.graphs = graphs
         self._flights = flights
@@ -100,6 +103,7 @@ class Dispatcher:
         self._accounts = accounts
         self._max_artifact_bytes = max_artifact_bytes
         self._shared = shared
+        self._traces = traces or Traces(NoSpans())
         self._elsewhere = ReadThrough(self._find_elsewhere, self._found_elsewhere)
         self._ids = itertools.count(1)
         self._waiters: dict[int, Waiter] = {}
@@ -244,20 +248,24 @@ class Dispatcher:
         key = order.key
         priority = Priority.WAITED_FOR if key in self._urgent else Priority.SPECULATIVE
         # The worker knows the key that the rank made, and nothing of tenants' keys.
-        job = Job(order.plain_key, self.graphs.get(key), order.toolchain, priority, order.tenant)
-        outcome = await self._run(job, order)
-        self._ledger(order).compiled(order, outcome)
-        published = await self._publish(order, outcome) if isinstance(outcome, Compiled) else outcome
-        # Gone from here before single-flight hears of it: it may dispatch the same key again.
-        del self._tasks[key]
-        if isinstance(published, Failed):
-            _log.warning("%s of job %r failed: %s", short(key), order.job, published.failure.message)
-            self._perform(self._flights.failed(key, published.failure, published.retryable))
-        else:
-            self._perform(self._flights.finished(key), published)
+        with self._traces.compile(order) as traced:
+            graph = self.graphs.get(key)
+            job = Job(order.plain_key, graph, order.toolchain, priority, order.tenant, traced.traceparent)
+            outcome = await self._run(job, order, traced)
+            self._ledger(order).compiled(order, outcome)
+            traced.ended(outcome)
+            published = await self._publish(order, outcome) if isinstance(outcome, Compiled) else outcome
+            # Gone from here before single-flight hears of it: it may dispatch the same key again.
+            del self._tasks[key]
+            if isinstance(published, Failed):
+                _log.warning("%s of job %r failed: %s", short(key), order.job, published.failure.message)
+                self._perform(self._flights.failed(key, published.failure, published.retryable))
+            else:
+                self._perform(self._flights.finished(key), published)
 
-    async def _run(self, job: Job, order: Order) -> Outcome:
+    async def _run(self, job: Job, order: Order, traced: CompileTrace) -> Outcome:
         def started() -> None:
+            traced.started()
             self._ledger(order).compiling(order)
             self._perform(self._flights.started(order.key))
 
@@ -322,7 +330,9 @@ class Dispatcher:
                     self._waiters[action.waiter].outbox.put(action)
                 case Deliver():
                     assert artifact is not None, "delivered before it was published"
-                    self._waiters[action.waiter].outbox.put(Delivery(served or action.served, artifact))
+                    waiter = self._waiters[action.waiter]
+                    self._traces.delivered(waiter.order)
+                    waiter.outbox.put(Delivery(served or action.served, artifact))
                 case Dispatch():
                     order = self._orders[action.key]
                     self._ledger(order).queued(order, action.attempt)

@@ -28,7 +28,8 @@ _KEY_PREFIX = re.compile(r"[0-9a-f]{6,64}")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Order:
-    """One request for one artifact. ``key``: scoped to the tenant that asks, see ``tenancy``."""
+    """One request for one artifact. ``key``: scoped to the tenant that asks, see ``tenancy``. ``traceparent``: W3C trace
+    context of the request, if it is traced."""
 
     key: str
     toolchain: Toolchain
@@ -38,6 +39,7 @@ class Order:
     rank: int
     speculative: bool
     key_parts: Mapping[str, str]
+    traceparent: str = ""
 
     @property
     def tenant(self) -> str:

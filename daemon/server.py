@@ -16,6 +16,7 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
 from grpc_health.v1.health import aio as health_aio  # type: ignore[attr-defined]  # absent from the stubs
 
 from inductord import __version__
+from inductord.compiler import otel
 from inductord.compiler.address import AddressError
 from inductord.daemon.accounts import Accounts
 from inductord.daemon.activity import Activity
@@ -42,6 +43,7 @@ from inductord.daemon.shared.errors import SharedStoreUnusable
 from inductord.daemon.shared.keys import KeyFile
 from inductord.daemon.status import StatusBoard
 from inductord.daemon.store import Store, StoreBusy, StoreError
+from inductord.daemon.tracing import Traces
 from inductord.v1 import admin_pb2, admin_pb2_grpc, compiler_pb2, compiler_pb2_grpc
 from inductord.v1.compiler_pb2 import COMPILE_STATE_UPLOADING
 from inductord.worker.singleflight import Limits, SingleFlight
@@ -129,6 +131,9 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
         pool = choose_pool(config, scratch, metrics.worker_failed)
         stack.push_async_callback(pool.stop, _CLOSE_SECONDS)
         accounts = Accounts(metrics, time.monotonic)
+        spans = await asyncio.to_thread(otel.spans_of, "inductord-daemon")
+        stack.push_async_callback(asyncio.to_thread, spans.close)
+        traces = Traces(spans)
         dispatcher = Dispatcher(
             flights=SingleFlight(
                 Limits(max_keys=config.max_queue, max_waiters=config.max_waiters, failure_ttl=config.failure_ttl),
@@ -140,6 +145,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             accounts=accounts,
             max_artifact_bytes=config.max_artifact_bytes,
             shared=shared,
+            traces=traces,
         )
         live = LiveCollector(lambda: _snapshot(dispatcher, pool, store, accounts, metrics), asyncio.get_running_loop())
         metrics_address = await _export(config.metrics_address, registry, live, stack)
@@ -163,7 +169,9 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             heartbeat_seconds=config.heartbeat_seconds,
         )
         compiler_pb2_grpc.add_CompilerServiceServicer_to_server(
-            CompilerService(dispatcher=dispatcher, pool=pool, limits=limits, accounts=accounts, metrics=metrics),
+            CompilerService(
+                dispatcher=dispatcher, pool=pool, limits=limits, accounts=accounts, metrics=metrics, traces=traces
+            ),
             server,
         )
         admin_pb2_grpc.add_AdminServiceServicer_to_server(

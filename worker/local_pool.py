@@ -123,7 +123,9 @@ class LocalPool(StaffedPool[WorkerProcess]):
     async def _attempt(self, worker: WorkerProcess, job: Job) -> Verdict:
         config = self._config
         oom_kills = limits.oom_kills()
-        request = CompileJob(key=job.key, graph=job.graph, threads=self._threads(self._cpus))
+        request = CompileJob(
+            key=job.key, graph=job.graph, threads=self._threads(self._cpus), traceparent=job.traceparent
+        )
         exchange = asyncio.create_task(worker.run(request))
         limit = config.worker_memory_bytes
         watch = None if limit is None else asyncio.create_task(memory.until_over(worker.pid, limit, _MEMORY_INTERVAL_S))

@@ -22,13 +22,15 @@ class Priority(enum.IntEnum):
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
     """One graph to compile. ``graph`` is a serialised ``GraphPayload``, opaque to the pool. ``tenant``: for whom; jobs of
-    different tenants are different, also where their keys are the same. Empty for the daemon's owner."""
+    different tenants are different, also where their keys are the same. Empty for the daemon's owner. ``traceparent``: W3C
+    trace context of the compile, if it is traced."""
 
     key: str
     graph: bytes
     toolchain: Toolchain
     priority: Priority = Priority.WAITED_FOR
     tenant: str = ""
+    traceparent: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

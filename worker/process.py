@@ -7,10 +7,12 @@ protocol: whatever a compile prints goes to the daemon's log.
 import argparse
 import os
 import socket
+import time
 from collections.abc import Callable, Sequence
 
+from inductord.compiler import otel
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, Toolchain
-from inductord.v1.worker_pb2 import CompileReply, WorkerReady, WorkerReply, WorkerRequest
+from inductord.v1.worker_pb2 import CompileJob, CompileReply, WorkerReady, WorkerReply, WorkerRequest
 from inductord.worker import framing
 from inductord.worker.supervisor import fork_under_supervisor
 
@@ -46,8 +48,23 @@ def serve(sock: socket.socket, warm: Warm, compile_graph: CompileGraph, max_arti
     framing.write_frame(sock, ready.SerializeToString())
     while (frame := framing.read_frame(sock)) is not None:
         job = WorkerRequest.FromString(bytes(frame)).compile
+        began = time.time()
         reply = bounded(compile_graph(job.key, job.graph, job.threads), max_artifact_bytes)
+        if job.traceparent:
+            _trace(job, reply, began)
         framing.write_frame(sock, WorkerReply(compiled=reply).SerializeToString())
+
+
+def _trace(job: CompileJob, reply: CompileReply, began: float) -> None:
+    # Only a job that is traced makes this process import OpenTelemetry.
+    about = {"inductord.key": job.key}
+    span = otel.spans_of("inductord-worker").begin(
+        "inductord.worker.compile", about, parent=job.traceparent, start_unix=began
+    )
+    for phase, seconds in reply.phases.items():
+        span.child(phase, began, seconds)
+        began += seconds
+    span.end({}, error=reply.failure.message)
 
 
 def bounded(reply: CompileReply, max_artifact_bytes: int) -> CompileReply:

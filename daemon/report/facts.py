@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from inductord.daemon.report.scale import merged_stretches
 from inductord.v1.admin_pb2 import Timeline
 from inductord.v1.compiler_pb2 import (
     SERVED_HIT,
@@ -188,7 +189,7 @@ def _add(facts: RankFacts, span: RankSpan, sums: Mapping[int, float]) -> None:
     serialize = sums.get(STAGE_KIND_SERIALIZE, 0.0)
     facts.key += sums.get(STAGE_KIND_KEY, 0.0)
     facts.serialize += serialize
-    facts.wait += max(sums.get(STAGE_KIND_WAIT, 0.0) - serialize, 0.0)
+    facts.wait += sums.get(STAGE_KIND_WAIT, 0.0) - (_within_waits(span.stages) if serialize else 0.0)
     facts.load += sums.get(STAGE_KIND_LOAD, 0.0)
     facts.local += sums.get(STAGE_KIND_LOCAL_COMPILE, 0.0)
     facts.led += span.served == SERVED_LED
@@ -204,17 +205,32 @@ def _sums(stages: Iterable[Stage]) -> dict[int, float]:
     return sums
 
 
+def _within_waits(stages: Iterable[Stage]) -> float:
+    """Seconds of serialising that were part of a wait. A graph that is asked for ahead of time is serialised before that."""
+    waits = [stage for stage in stages if stage.kind == STAGE_KIND_WAIT]
+    return sum(
+        max(
+            min(wait.offset_seconds + wait.seconds, stage.offset_seconds + stage.seconds)
+            - max(wait.offset_seconds, stage.offset_seconds),
+            0.0,
+        )
+        for stage in stages
+        if stage.kind == STAGE_KIND_SERIALIZE
+        for wait in waits
+    )
+
+
 def _outside(frames: list[tuple[float, float]], graphs: list[tuple[float, float]]) -> float:
-    """Seconds of ``frames`` in which no graph was on its way. Neither overlap among themselves."""
-    graphs.sort()
+    """Seconds of ``frames`` in which no graph was on its way. Graphs may be that side by side, frames are not."""
+    merged = merged_stretches(graphs)
     total = 0.0
     first = 0
     for begin, end in sorted(frames):
         total += end - begin
-        while first < len(graphs) and graphs[first][1] <= begin:
+        while first < len(merged) and merged[first][1] <= begin:
             first += 1
-        for index in range(first, len(graphs)):
-            start, stop = graphs[index]
+        for index in range(first, len(merged)):
+            start, stop = merged[index]
             if start >= end:
                 break
             total -= max(min(stop, end) - max(start, begin), 0.0)

@@ -44,7 +44,7 @@ class Scale:
     """Maps seconds since 1970 to units. ``pieces`` cover the whole, in order."""
 
     def __init__(self, busy: Iterable[tuple[float, float]]) -> None:
-        stretches = _with_gaps(_merged(busy) or [(0.0, 1.0)])
+        stretches = _with_gaps(merged_stretches(busy) or [(0.0, 1.0)])
         shown = sum(end - start for start, end, quiet in stretches if not quiet)
         quiet_count = sum(quiet for _, _, quiet in stretches)
         units = (WIDTH - quiet_count * _GAP_UNITS) / max(shown, 1e-9)
@@ -79,7 +79,8 @@ class Scale:
         return found
 
 
-def _merged(busy: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def merged_stretches(busy: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Stretches of time in order, with those that overlap or touch made one."""
     merged: list[tuple[float, float]] = []
     for start, end in sorted(busy):
         if merged and start <= merged[-1][1]:

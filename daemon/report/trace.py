@@ -14,7 +14,7 @@ from inductord.daemon.report.facts import Facts, end_of, end_of_span, find, is_f
 from inductord.daemon.report.lanes import describe
 from inductord.daemon.report.marks import LEGEND, kind_of_stage
 from inductord.v1.admin_pb2 import Timeline
-from inductord.v1.compiler_pb2 import SERVED_JOINED, SERVED_LED, Served, StageKind
+from inductord.v1.compiler_pb2 import SERVED_JOINED, SERVED_LED, RankSpan, Served, StageKind
 from inductord.v1.timeline_pb2 import CompileOutcome, CompileRecord, RankTimeline
 
 _DAEMON = 1
@@ -46,10 +46,10 @@ def _events(timeline: Timeline, facts: Facts) -> Iterator[dict[str, Any]]:
     for index, rank in enumerate(timeline.ranks):
         pid = _FIRST_RANK + index
         yield from _named(pid, f"rank {rank.rank} (pid {rank.pid})", 10 + rank.rank)
-        yield from _rank(rank, pid, facts)
-        for span in rank.spans:
+        for tid, span in _threads(rank):
+            yield from _of_rank(span, pid, tid, facts)
             if span.served in (SERVED_LED, SERVED_JOINED) and span.key in ends:
-                yield from _arrow(next(arrows), ends[span.key], pid, end_of_span(span), facts)
+                yield from _arrow(next(arrows), ends[span.key], (pid, tid), end_of_span(span), facts)
 
 
 def _workers(timeline: Timeline) -> list[str]:
@@ -83,20 +83,32 @@ def _compile(record: CompileRecord, index: int, worker: int, now: float, facts: 
         begin = stop
 
 
-def _rank(rank: RankTimeline, pid: int, facts: Facts) -> Iterator[dict[str, Any]]:
-    for span in rank.spans:
-        if not is_frame(span):
-            about = {
-                "key": span.key.hex(),
-                "served": enum_name(Served.DESCRIPTOR, span.served),
-                "fallback": span.fallback,
-            }
-            name = describe(span.kind, span.nodes, span.key.hex())
-            yield _span(pid, 1, name, span.start_unix, end_of_span(span), facts, about)
-        for stage in span.stages:
-            start = span.start_unix + stage.offset_seconds
-            about = {"stage": enum_name(StageKind.DESCRIPTOR, stage.kind), "compile_id": span.compile_id}
-            yield _span(pid, 1, LEGEND[kind_of_stage(span, stage.kind)], start, start + stage.seconds, facts, about)
+def _threads(rank: RankTimeline) -> Iterator[tuple[int, RankSpan]]:
+    """Spans with the line that each is drawn on: frames on the first; graphs that are on their way side by side, because they
+    were asked for ahead of time, on one each."""
+    busy_until: list[float] = []
+    for span in sorted(rank.spans, key=lambda span: span.start_unix):
+        if is_frame(span):
+            yield 1, span
+            continue
+        free = next((line for line, end in enumerate(busy_until) if end <= span.start_unix), len(busy_until))
+        busy_until[free : free + 1] = [end_of_span(span)]
+        yield 2 + free, span
+
+
+def _of_rank(span: RankSpan, pid: int, tid: int, facts: Facts) -> Iterator[dict[str, Any]]:
+    if not is_frame(span):
+        about = {
+            "key": span.key.hex(),
+            "served": enum_name(Served.DESCRIPTOR, span.served),
+            "fallback": span.fallback,
+        }
+        name = describe(span.kind, span.nodes, span.key.hex())
+        yield _span(pid, tid, name, span.start_unix, end_of_span(span), facts, about)
+    for stage in span.stages:
+        start = span.start_unix + stage.offset_seconds
+        about = {"stage": enum_name(StageKind.DESCRIPTOR, stage.kind), "compile_id": span.compile_id}
+        yield _span(pid, tid, LEGEND[kind_of_stage(span, stage.kind)], start, start + stage.seconds, facts, about)
 
 
 def _span(
@@ -114,12 +126,14 @@ def _span(
     }
 
 
-def _arrow(number: int, source: tuple[int, float], pid: int, end: float, facts: Facts) -> Iterator[dict[str, Any]]:
+def _arrow(
+    number: int, source: tuple[int, float], target: tuple[int, int], end: float, facts: Facts
+) -> Iterator[dict[str, Any]]:
     worker, compiled = source
     common = {"cat": "inductord", "name": "artifact", "id": number}
     # An arrow hangs on the spans that enclose its ends, so these lie just inside.
     yield {"ph": "s", "pid": worker, "tid": 1, "ts": _micros(compiled, facts) - 1, **common}
-    yield {"ph": "f", "bp": "e", "pid": pid, "tid": 1, "ts": _micros(end, facts) - 1, **common}
+    yield {"ph": "f", "bp": "e", "pid": target[0], "tid": target[1], "ts": _micros(end, facts) - 1, **common}
 
 
 def _micros(time: float, facts: Facts) -> int:

@@ -5,10 +5,12 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
 from typing import Any
 
 import grpc
 
+from inductord.compiler import otel
 from inductord.compiler.toolchain import cxx_identity
 from inductord.compiler.versions import this_version
 from inductord.daemon.accounts import Account, Accounts
@@ -23,6 +25,7 @@ from inductord.daemon.outbox import Broken, Delivery, Event
 from inductord.daemon.service.errors import rejection
 from inductord.daemon.service.stream import CompileStream, GraphUnavailable
 from inductord.daemon.tenancy import scoped, short
+from inductord.daemon.tracing import Traces, end_request
 from inductord.v1 import compiler_pb2 as pb
 from inductord.v1.compiler_pb2_grpc import CompilerServiceServicer
 from inductord.worker.pool import Pool
@@ -65,7 +68,9 @@ class CompilerService(CompilerServiceServicer):
         limits: ServiceLimits,
         accounts: Accounts,
         metrics: Metrics,
+        traces: Traces,
     ) -> None:
+        self._traces = traces
         self._dispatcher = dispatcher
         self._pool = pool
         self._limits = limits
@@ -117,9 +122,9 @@ class CompilerService(CompilerServiceServicer):
         begun = time.monotonic()
         caller = current_caller()
         stream = CompileStream(requests, context, self._limits.stall_seconds)
-        with self._counted():
+        with self._counted(), contextlib.ExitStack() as done:
             message = await stream.opening()
-            order = parse_order(message, caller.tenant)
+            order = self._trace(parse_order(message, caller.tenant), context, stream, done)
             self._account.jobs.asked(message.requester, message.key)
             self._metrics.ranks.seen(order.job)
             # Who comes over the network has no business with our files, and may find others under their names.
@@ -141,6 +146,17 @@ class CompilerService(CompilerServiceServicer):
         raise ArtifactLost(
             f"the artifact of {short(order.key)} was found corrupt {_LOOKS} times. It is quarantined; ask again."
         )
+
+    def _trace(self, order: Order, context: _Context, stream: CompileStream, done: contextlib.ExitStack) -> Order:
+        """The order with the context of a span that lasts until ``done``."""
+        metadata = dict(context.invocation_metadata() or ())
+        span = self._traces.request(order, otel.checked(metadata.get(otel.HEADER)))
+
+        def end(kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+            end_request(span, stream.served, "" if error is None else f"{type(error).__name__}: {error}")
+
+        done.push(end)
+        return dataclasses.replace(order, traceparent=span.traceparent)
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ import grpc
 from inductord.daemon.blobs import Incoming, Lent, Outgoing
 from inductord.daemon.errors import GaveUp, InvalidRequest
 from inductord.v1.compiler_pb2 import (
+    SERVED_UNSPECIFIED,
     Artifact,
     BlobHeader,
     CompileFailure,
@@ -29,7 +30,10 @@ class GraphUnavailable(Exception):
 
 
 class CompileStream:
-    """``stall_seconds``: longest silence of a client that has to say something, and of one that has to read something."""
+    """``stall_seconds``: longest silence of a client that has to say something, and of one that has to read something.
+
+    ``served``: how the client was served, once the artifact is on its way to it.
+    """
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class CompileStream:
         self._requests = requests
         self._context = context
         self._stall_seconds = stall_seconds
+        self.served = SERVED_UNSPECIFIED
 
     async def opening(self) -> OpenCompile:
         """The first message.
@@ -108,6 +113,7 @@ class CompileStream:
             blob=artifact.header, served=served, compile_seconds=artifact.compile_seconds, path=artifact.path
         )
         await self._write(CompileResponse(artifact=offer))
+        self.served = served
         message = await self._read_or_end()
         if message is None:
             return True
@@ -119,6 +125,7 @@ class CompileStream:
         """The last messages: the artifact."""
         header = Artifact(blob=artifact.header, served=served, compile_seconds=artifact.compile_seconds)
         await self._write(CompileResponse(artifact=header))
+        self.served = served
         for index in range(len(artifact)):
             await self._write(artifact.chunk(index))
 

@@ -40,7 +40,7 @@ class RankStream:
     """One Compile stream."""
 
     def __init__(self, stub: CompilerServiceStub, key: str, **fields: Any) -> None:
-        self._call = stub.Compile()
+        self._call = stub.Compile(metadata=fields.pop("metadata", None))
         self._opening = pb.OpenCompile(
             client=fields.pop("client", this_version()),
             key=key,

@@ -135,7 +135,24 @@ def test_the_daemon_and_the_pools_do_not_unpickle(module: Module) -> None:
 
 @pytest.mark.parametrize("start", RANK_STARTS)
 def test_a_rank_needs_the_base_install_alone(start: str) -> None:
-    assert outside(third_party(start, lazy=True)).keys() <= RANK_LIBRARIES
+    assert outside(third_party(start, lazy=False)).keys() <= RANK_LIBRARIES
+    assert outside(third_party(start, lazy=True)).keys() <= RANK_LIBRARIES | {"opentelemetry"}
+
+
+def test_opentelemetry_is_imported_by_the_exporting_side_alone() -> None:
+    importing = {
+        str(module.path)
+        for module in modules().values()
+        if any(each.module.split(".")[0] == "opentelemetry" for each in module.imports())
+    }
+    assert importing == {"compiler/otel_export.py"}
+    lazily = {
+        (str(module.path), each.lazy)
+        for module in modules().values()
+        for each in module.imports()
+        if each.module == "inductord.compiler.otel_export"
+    }
+    assert lazily == {("compiler/otel.py", True)}
 
 
 def test_the_hook_imports_nothing_before_it_is_asked() -> None:

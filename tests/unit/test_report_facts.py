@@ -37,6 +37,16 @@ def test_where_the_time_of_a_rank_went_adds_up() -> None:
     assert leader.seconds == pytest.approx(2 * 9.9)
 
 
+def test_graphs_that_are_asked_for_ahead_of_time_count_once() -> None:
+    frame = pb.RankSpan(start_unix=NOW, stages=[pb.Stage(kind=pb.STAGE_KIND_TRACE, seconds=10)])
+    ahead = [
+        a_span(f"g{number}", 2, [(pb.STAGE_KIND_SERIALIZE, 0.0, 1.0), (pb.STAGE_KIND_WAIT, 1.0 + number, 1.0)])
+        for number in range(3)
+    ]
+    facts = find(Timeline(taken_unix=NOW, ranks=[RankTimeline(spans=[frame, *ahead])])).ranks[0]
+    assert (facts.trace, facts.serialize, facts.wait) == pytest.approx((10 - 4, 3, 3))
+
+
 def test_hits_and_retries() -> None:
     timeline = Timeline(taken_unix=NOW + 60)
     stages = [(pb.STAGE_KIND_WAIT, 0.0, 0.2), (pb.STAGE_KIND_LOAD, 0.2, 0.3)]

@@ -235,3 +235,13 @@ def test_ranks_of_several_hosts_are_told_apart() -> None:
     other = RankTimeline(rank=1, pid=5, host="node-b", spans=[a_span("g", 1, [(pb.STAGE_KIND_KEY, 0, 1)])])
     timeline.ranks.append(other)
     assert "<small>node-b</small>" in page.render(of_daemon(timeline))
+
+
+def test_graphs_side_by_side_are_on_lines_of_their_own() -> None:
+    timeline = Timeline(taken_unix=NOW)
+    spans = [a_span(f"g{number}", start, [(pb.STAGE_KIND_WAIT, 0, 2)]) for number, start in enumerate((0, 1, 3))]
+    timeline.ranks.append(RankTimeline(spans=[pb.RankSpan(stages=[pb.Stage(kind=pb.STAGE_KIND_TRACE)]), *spans]))
+    graphs = [
+        event for event in trace.events(timeline)["traceEvents"] if event["ph"] == "X" and "served" in event["args"]
+    ]
+    assert [event["tid"] for event in graphs] == [2, 3, 2]
