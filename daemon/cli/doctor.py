@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inductord.daemon.cli import options, words
-from inductord.daemon.cli.checks import machine, service, software
+from inductord.daemon.cli.checks import machine, service, shared, software
 from inductord.daemon.cli.checks.finding import Finding, Level, fail
 from inductord.daemon.cli.exits import Exit
 from inductord.daemon.cli.output import display, print_json
@@ -32,6 +32,7 @@ _CONFIGURED: Sequence[Callable[[DaemonConfig], Iterator[Finding]]] = (
     machine.user,
     machine.shared_memory,
     service.ray,
+    shared.shared_store,
     service.daemon,
 )
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}

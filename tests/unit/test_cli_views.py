@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support.stores import key_file
 
-from inductord.daemon.cli.checks import machine, service, software
+from inductord.daemon.cli.checks import machine, service, shared, software
 from inductord.daemon.cli.checks.finding import Finding, Level
 from inductord.daemon.cli.explain import compare, parts
 from inductord.daemon.cli.status_view import bar, draw, line
@@ -83,6 +84,22 @@ def test_status_shows_what_is_wrong() -> None:
     text = drawn(status)
     for fact in ("DRAINING", "Ray is gone", "The disk is full", "1 crash"):
         assert fact in text
+
+
+def test_status_shows_the_shared_store_when_there_is_one() -> None:
+    status = a_status()
+    assert "shared store" not in drawn(status)
+    status.store.shared.MergeFrom(
+        admin_pb2.SharedStoreStatus(
+            url="s3://bucket/x", hits=3, absent=2, refused=1, written=2, note="not read for 9 s"
+        )
+    )
+    text = drawn(status, 120)
+    assert "3 hits, 2 absent, 1 refused; 2 written, 0 queued" in text
+    assert "s3://bucket/x" in text
+    assert "not read for 9 s" in text
+    status.store.shared.read_only = True
+    assert "1 refused; read only" in drawn(status)
 
 
 def test_long_lists_are_cut_and_say_so() -> None:
@@ -227,3 +244,18 @@ def test_no_daemon_is_no_failure(tmp_path: Path) -> None:
     (finding,) = service.daemon(load_config({"address": f"unix:{tmp_path}/s"}))
     assert finding.level is Level.OK
     assert "there is no socket" in finding.found
+
+
+def test_the_shared_store_is_looked_at_when_it_is_asked_for(tmp_path: Path) -> None:
+    def found(**settings: object) -> list[tuple[Level, str]]:
+        return [(finding.level, finding.found) for finding in shared.shared_store(load_config(settings))]
+
+    assert found() == []
+    keys = key_file(tmp_path)
+    (_, has_keys), (level, answers) = found(shared_store=f"file://{tmp_path}/shared", shared_store_keys=keys)
+    assert ("1 key;" in has_keys, level, "answers" in answers) == (True, Level.OK, True)
+    ((level, _),) = found(shared_store=f"file://{tmp_path}/shared")
+    assert level is Level.FAIL
+    (tmp_path / "file").touch()
+    _, (level, why) = found(shared_store=f"file://{tmp_path}/file/x", shared_store_keys=keys)
+    assert (level, "NotADirectoryError" in why) == (Level.FAIL, True)

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.certificates import Authority
 from support.daemon import COMMAND, DaemonProcess, wait_until
 from support.mounts import needs_mounts, under_mounts
 from support.needs import needs_module
 from support.rank import key_of, rank
 from support.scrape import nonzero, page, samples, value
 from support.stores import key_file
+from support.tcp import ask, new_token, secured, tcp_address
 
 from inductord.v1 import compiler_pb2 as pb
 
@@ -134,6 +136,37 @@ async def test_another_key_is_refused_and_a_rotated_one_is_not(start: Start, tmp
     later = start(shared_store_keys=rotated)
     await compile_all(later, [GRAPH])
     assert nonzero(later, READS) == {"hit": 1}
+
+
+async def test_tenants_share_with_themselves_alone(start: Start, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    shown, file = authority.issue("daemon"), tmp_path / "tokens"
+    tokens = {tenant: new_token(file, tenant) for tenant in ("acme", "beta")}
+    tcp = {"listen": "localhost:0", "tls_cert": shown.cert, "tls_key": shown.key, "tokens": file}
+    first, second = start(**tcp), start(**tcp)
+
+    def served(daemon: DaemonProcess, tenant: str) -> int:
+        return ask(tcp_address(daemon), secured(authority.ca, token=tokens[tenant]), GRAPH).served
+
+    assert await asyncio.to_thread(served, first, "acme") == pb.SERVED_LED
+    written(first, 1)
+    assert [await asyncio.to_thread(served, second, tenant) for tenant in ("beta", "acme")] == [
+        pb.SERVED_LED,
+        pb.SERVED_HIT,
+    ]
+    async with rank(second.address) as owner:
+        assert (await owner.compile(GRAPH)).served == pb.SERVED_LED
+    assert nonzero(second, READS) == {"hit": 1, "absent": 2}
+    # A copy of what is one tenant's in another's place, as somebody makes it who can write the store.
+    written(second, 2)
+    by_tenant = {path.parts[-3]: path for path in stored(tmp_path)}
+    owners = {tenant: hashlib.sha256(tenant.encode()).hexdigest()[:32] for tenant in ("acme", "beta", "")}
+    assert by_tenant.keys() == set(owners.values())
+    by_tenant[owners[""]].write_bytes(by_tenant[owners["acme"]].read_bytes())
+    third = start()
+    await compile_all(third, [GRAPH])
+    assert nonzero(third, READS) == {"other_tenant": 1}
+    assert third.status().totals.compiles == 1
 
 
 async def test_a_store_that_is_down_costs_no_graph(start: Start, tmp_path: Path) -> None:

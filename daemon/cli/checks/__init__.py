@@ -5,4 +5,5 @@ daemon itself would not change when it starts.
     software  Python, packages, entry points, variables
     machine   compiler, folders, user, limits
     service   the daemon and its pool
+    shared    the store that nodes share
 """
