@@ -51,19 +51,26 @@ def survey(facts: Facts) -> Row:
     forbidden, lost = _Intervals(len(real)), _Intervals(len(real))
 
     last = dict.fromkeys(real, -1)  # the last place where the value of a real node is used
-    lossy: dict[
-        int, tuple[int, int]
-    ] = {}  # the last place where using it over a cut loses something, and how many bytes
+    fused: dict[int, int] = {}  # the last place where it is used by what could be fused with it
+    called: dict[int, int] = {}  # the last place where a library call uses it that waits for nothing else
     for at, node in enumerate(real):
         for argument in facts.arguments[node]:
             for root in roots[argument]:
                 if root not in last:
                     continue  # a source is in memory anyway
                 last[root] = at
-                if not facts.materialised[root] and level[root] == level[node]:
-                    passes = 1 if facts.materialised[node] else _ROUND_TRIP
-                    most = max(passes * facts.num_bytes[root], lossy.get(root, (0, 0))[1])
-                    lossy[root] = (at, most)
+                if facts.materialised[root] or level[root] != level[node]:
+                    continue
+                if not facts.materialised[node]:
+                    fused[root] = at
+                elif facts.gradient[root]:
+                    called[root] = at
+    for root, until in fused.items():
+        lost.add(place[root], until, _ROUND_TRIP * facts.num_bytes[root])
+    for root, until in called.items():
+        # It is in memory for the call, but backward keeps it where it might have computed it again, and the gradients of its
+        # users behind the cut are added up there, apart from where the sum is used.
+        lost.add(place[root], until, facts.num_bytes[root])
     for result in facts.results:
         for root in roots[result]:
             if root in last and root != result:
@@ -71,8 +78,6 @@ def survey(facts: Facts) -> Row:
     for node, until in last.items():
         if not facts.crosses[node]:
             forbidden.add(place[node], until)
-    for node, (until, amount) in lossy.items():
-        lost.add(place[node], until, amount)
     for at, (node, following) in enumerate(itertools.pairwise(real)):
         if facts.inside[node] and facts.inside[following]:
             forbidden.add(at, at + 1)
@@ -92,14 +97,19 @@ def roots_of(facts: Facts) -> list[tuple[int, ...]]:
     return roots
 
 
-def _levels(facts: Facts, roots: list[tuple[int, ...]]) -> list[int]:
-    """How many library calls stand before each node on its longest way from the inputs. Nodes of one level may be fused."""
-    level = [0] * len(facts.roles)
-    for node, role in enumerate(facts.roles):
-        if role is Role.REAL:
-            before = [root for argument in facts.arguments[node] for root in roots[argument]]
-            level[node] = max((level[root] + facts.materialised[root] for root in before), default=0)
-    return level
+def _levels(facts: Facts, roots: list[tuple[int, ...]]) -> list[tuple[int, int]]:
+    """Between which library calls each node can run: how many must come before it, and before how many it must come, counted
+    on the longest ways. Nodes of which both are equal may be fused."""
+    real = [node for node, role in enumerate(facts.roles) if role is Role.REAL]
+    before = {node: [root for each in facts.arguments[node] for root in roots[each]] for node in real}
+    early = [0] * len(facts.roles)
+    for node in real:
+        early[node] = max((early[root] + facts.materialised[root] for root in before[node]), default=0)
+    late = [max(early, default=0)] * len(facts.roles)
+    for node in reversed(real):
+        for root in before[node]:
+            late[root] = min(late[root], late[node] - facts.materialised[root])
+    return list(zip(early, late, strict=True))
 
 
 def _forbid_aliases(
@@ -115,11 +125,10 @@ def _forbid_aliases(
         elif facts.roles[node] is Role.SOURCE:
             outside.add(storage)
     for at, node in enumerate(real):
-        if facts.writes[node]:
-            for argument in facts.arguments[node]:
-                for made in sharing.get(facts.storage[argument], []):
-                    if made < node and facts.storage[argument] not in outside:
-                        forbidden.add(place[made], at)
+        for argument in facts.written[node]:
+            if facts.storage[argument] not in outside:
+                made = sharing.get(facts.storage[argument], [node])[0]
+                forbidden.add(place[made], at)
     for storage, nodes in sharing.items():
         if storage in outside:
             for node in nodes:

@@ -41,7 +41,8 @@ class Facts:
     ``size``: what compiling it costs, in nodes: with those of the graphs that it calls.
     ``num_bytes``: of the value, 0 for what is no tensor; symbolic sizes count as some number.
     ``materialised``: whether the value is written to memory whatever is fused.
-    ``writes``: whether the node changes one of its arguments.
+    ``gradient``: whether the value requires a gradient.
+    ``written``: the arguments that the node changes.
     ``inside``: whether a context such as autocast is open at the node, or opened or closed by it.
     ``results``: the nodes that the graph returns, with repeats.
     """
@@ -56,7 +57,8 @@ class Facts:
     size: list[int]
     num_bytes: list[int]
     materialised: list[bool]
-    writes: list[bool]
+    gradient: list[bool]
+    written: list[tuple[int, ...]]
     inside: list[bool]
     results: list[int]
 
@@ -92,7 +94,7 @@ class _Reader:
         self._contexts = operators.Contexts()
 
     def read(self) -> Facts:
-        facts = Facts([], [], [], [], [], [], [], [], [], [], [], [], [])
+        facts = Facts(*([] for _ in dataclasses.fields(Facts)))
         for node in self._graph.graph.nodes:
             if node.op == "output":
                 facts.results = [self._place[each] for each in _flat(node.args)]
@@ -111,7 +113,8 @@ class _Reader:
         value = self._intern(self._describe(shown))
         storage = self._storage(shown) if isinstance(shown, torch.Tensor) else -1
         name = operators.name_of(node)
-        size, writes, materialised = 1, False, False
+        written: list[fx.Node] = []
+        size, materialised = 1, False
         inside = False
 
         if node.op == "placeholder":
@@ -132,9 +135,9 @@ class _Reader:
             token = self._intern(template)
             arguments = [self._place[each] for each in used]
             inside = self._contexts.covers(node, name, shown)
-            writes = operators.writes(node, name)
+            written = operators.written(node, name)
             materialised = operators.materialises(node, name)
-            pure = not inside and not writes
+            pure = not inside and not written
             role = Role.ATTACHED if pure and self._is_free(facts, node, name, shown, arguments) else Role.REAL
             size = operators.WORK.get(name, 1)
             size += sum(
@@ -151,7 +154,8 @@ class _Reader:
         facts.size.append(size)
         facts.num_bytes.append(_num_bytes(shown) if isinstance(shown, torch.Tensor) else 0)
         facts.materialised.append(materialised)
-        facts.writes.append(writes)
+        facts.gradient.append(isinstance(shown, torch.Tensor) and shown.requires_grad)
+        facts.written.append(tuple(self._place[each] for each in written))
         facts.inside.append(inside)
 
     def _is_free(self, facts: Facts, node: fx.Node, name: str, shown: Any, arguments: list[int]) -> bool:

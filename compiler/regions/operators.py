@@ -3,7 +3,6 @@
 An operator that is in none of these sets is treated with care: it may be fused, it is not moved, it does not write.
 """
 
-import operator
 from typing import Any
 
 from torch import fx
@@ -75,15 +74,18 @@ def materialises(node: fx.Node, name: str) -> bool:
     return name in MATERIALISED or schema.is_higher_order(node.target) or schema.is_custom(node.target)
 
 
-def writes(node: fx.Node, name: str) -> bool:
-    """Whether it changes an argument, by the signs that do not depend on values."""
-    if node.target is operator.setitem or name in _IN_PLACE_OPERATORS:
-        return True
-    if node.kwargs.get("inplace") is True or node.kwargs.get("out") is not None:
-        return True
-    if name.endswith("_") and getattr(node.target, "__module__", "") != "_operator":  # operator.and_ gives a new tensor
-        return True
-    return schema.writes(node.target)
+def written(node: fx.Node, name: str) -> list[fx.Node]:
+    """The arguments that it changes, by the signs that do not depend on values; where those do not say which, all of them."""
+    out = node.kwargs.get("out")
+    if out is not None:
+        return [each for each in node.all_input_nodes if each is out or (isinstance(out, tuple | list) and each in out)]
+    # What ends in an underscore writes, but operator.and_ and the like, which only avoid a keyword.
+    first = name in _IN_PLACE_OPERATORS or (
+        name.endswith("_") and getattr(node.target, "__module__", "") != "_operator"
+    )
+    if first or node.kwargs.get("inplace") is True:
+        return node.all_input_nodes[:1]
+    return node.all_input_nodes if schema.writes(node.target) else []
 
 
 class Contexts:
