@@ -7,22 +7,24 @@ the result depends on the graph alone. It decides nothing.
 import dataclasses
 import enum
 import operator
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
-from inductord.compiler.adapter import schema
 from inductord.compiler.regions import operators
+from inductord.compiler.regions.contexts import Contexts
 
 
 class Role(enum.Enum):
     """SOURCE: a placeholder, or a ``get_attr`` of a tensor. ATTACHED: free and pure, computed by each piece that needs it.
-    REAL: every other call; only these are distributed over the pieces."""
+    BRACKET: enters or leaves an autocast, called by each piece that runs in it. REAL: every other call; only these are
+    distributed over the pieces."""
 
     SOURCE = enum.auto()
     ATTACHED = enum.auto()
+    BRACKET = enum.auto()
     REAL = enum.auto()
 
 
@@ -38,29 +40,34 @@ class Facts:
     ``value``: equal for values with equal shape, strides, dtype, device and requires_grad.
     ``storage``: equal for tensors that share memory, -1 for what is no single tensor.
     ``crosses``: whether the value may be handed from piece to piece.
-    ``size``: what compiling it costs, in nodes: with those of the graphs that it calls.
+    ``size``: what compiling it costs, in simple operations: with those of the graphs that it calls.
     ``num_bytes``: of the value, 0 for what is no tensor; symbolic sizes count as some number.
     ``materialised``: whether the value is written to memory whatever is fused.
     ``gradient``: whether the value requires a gradient.
     ``written``: the arguments that the node changes.
-    ``inside``: whether a context such as autocast is open at the node, or opened or closed by it.
-    ``results``: the nodes that the graph returns, with repeats.
+    ``inside``: whether a context that must stay in one piece is open at the node, or opened or closed by it.
+    ``chain``: the nodes that entered the autocasts that are open at the node, the outermost first.
+
+    Of the graph: ``results``, the nodes that it returns, with repeats; ``closed``, by the node that enters an autocast the one
+    that leaves it.
     """
 
-    names: list[str]
-    roles: list[Role]
-    arguments: list[tuple[int, ...]]
-    token: list[int]
-    value: list[int]
-    storage: list[int]
-    crosses: list[bool]
-    size: list[int]
-    num_bytes: list[int]
-    materialised: list[bool]
-    gradient: list[bool]
-    written: list[tuple[int, ...]]
-    inside: list[bool]
-    results: list[int]
+    closed: dict[int, int]
+    names: list[str] = dataclasses.field(default_factory=list)
+    roles: list[Role] = dataclasses.field(default_factory=list)
+    arguments: list[tuple[int, ...]] = dataclasses.field(default_factory=list)
+    token: list[int] = dataclasses.field(default_factory=list)
+    value: list[int] = dataclasses.field(default_factory=list)
+    storage: list[int] = dataclasses.field(default_factory=list)
+    crosses: list[bool] = dataclasses.field(default_factory=list)
+    size: list[int] = dataclasses.field(default_factory=list)
+    num_bytes: list[int] = dataclasses.field(default_factory=list)
+    materialised: list[bool] = dataclasses.field(default_factory=list)
+    gradient: list[bool] = dataclasses.field(default_factory=list)
+    written: list[tuple[int, ...]] = dataclasses.field(default_factory=list)
+    inside: list[bool] = dataclasses.field(default_factory=list)
+    chain: list[tuple[int, ...]] = dataclasses.field(default_factory=list)
+    results: list[int] = dataclasses.field(default_factory=list)
 
 
 def read(graph: fx.GraphModule) -> Facts:
@@ -91,95 +98,122 @@ class _Reader:
         self._graph = graph
         self._intern = intern
         self._place: dict[fx.Node, int] = {}
-        self._contexts = operators.Contexts()
+        self._contexts = Contexts(graph)
+        self._operators: dict[object, operators.Operator] = {}
+        self._facts = Facts(closed=self._contexts.closed)
 
     def read(self) -> Facts:
-        facts = Facts(*([] for _ in dataclasses.fields(Facts)))
         for node in self._graph.graph.nodes:
             if node.op == "output":
-                facts.results = [self._place[each] for each in _flat(node.args)]
+                self._facts.results = [self._place[each] for each in _flat(node.args)]
                 continue
-            self._place[node] = len(facts.names)
-            self._add(facts, node)
-        return facts
+            shown = node.meta.get("example_value")
+            if node.op == "placeholder":
+                self._source(node, shown)
+            elif node.op == "get_attr":
+                self._attribute(node, shown)
+            else:
+                self._call(node, shown)
+            self._place[node] = len(self._facts.names)
+            self._facts.names.append(node.name)
+        return self._facts
 
-    def _add(self, facts: Facts, node: fx.Node) -> None:
-        used: list[fx.Node] = []
-        shown = node.meta.get("example_value")
-        held = operator.attrgetter(str(node.target))(self._graph) if node.op in ("get_attr", "call_module") else None
-        if node.op == "get_attr" and shown is None and isinstance(held, torch.Tensor):
-            shown = held
-        single = isinstance(shown, torch.Tensor)
-        value = self._intern(self._describe(shown))
-        storage = self._storage(shown) if isinstance(shown, torch.Tensor) else -1
-        name = operators.name_of(node)
-        written: list[fx.Node] = []
-        size, materialised = 1, False
-        inside = False
-
-        if node.op == "placeholder":
-            role, token, size = Role.SOURCE, value, 0
-        elif node.op == "get_attr":
-            size = 0
-            role = Role.SOURCE if single else Role.ATTACHED
-            token = value if single else self._intern(("held", self._held(held)))
-            size = 0 if single else _calls(held)
-        else:
-            template = (
-                node.op,
-                self._target(node, held),
-                self._template(node.args, used),
-                self._template(node.kwargs, used) if node.kwargs else None,
-                value,
-            )
-            token = self._intern(template)
-            arguments = [self._place[each] for each in used]
-            inside = self._contexts.covers(node, name, shown)
-            written = operators.written(node, name)
-            materialised = operators.materialises(node, name)
-            pure = not inside and not written
-            role = Role.ATTACHED if pure and self._is_free(facts, node, name, shown, arguments) else Role.REAL
-            size = operators.WORK.get(name, 1)
-            size += sum(
-                facts.size[each] for each in arguments if facts.roles[each] is Role.ATTACHED and facts.size[each] > 1
-            )
-
-        facts.names.append(node.name)
+    def _add(self, role: Role, token: int, shown: Any, value: int, size: int = 0, used: Sequence[fx.Node] = ()) -> None:
+        facts = self._facts
         facts.roles.append(role)
-        facts.arguments.append(tuple(self._place[each] for each in used))
         facts.token.append(token)
         facts.value.append(value)
-        facts.storage.append(storage)
-        facts.crosses.append(single or isinstance(shown, torch.SymInt | torch.SymFloat | torch.SymBool))
         facts.size.append(size)
-        facts.num_bytes.append(_num_bytes(shown) if isinstance(shown, torch.Tensor) else 0)
-        facts.materialised.append(materialised)
-        facts.gradient.append(isinstance(shown, torch.Tensor) and shown.requires_grad)
-        facts.written.append(tuple(self._place[each] for each in written))
-        facts.inside.append(inside)
+        facts.arguments.append(tuple([self._place[each] for each in used]))
+        if isinstance(shown, torch.Tensor):
+            facts.storage.append(self._storage(shown))
+            facts.num_bytes.append(_num_bytes(shown))
+            facts.gradient.append(shown.requires_grad)
+            facts.crosses.append(True)
+        else:
+            facts.storage.append(-1)
+            facts.num_bytes.append(0)
+            facts.gradient.append(False)
+            facts.crosses.append(isinstance(shown, _SYMBOLIC))
 
-    def _is_free(self, facts: Facts, node: fx.Node, name: str, shown: Any, arguments: list[int]) -> bool:
+    def _source(self, node: fx.Node, shown: Any) -> None:
+        value = self._intern(self._describe(shown))
+        self._add(Role.SOURCE, value, shown, value)
+        self._plain(materialised=True)
+
+    def _attribute(self, node: fx.Node, shown: Any) -> None:
+        held = operator.attrgetter(str(node.target))(self._graph)
+        if isinstance(held, torch.Tensor):
+            self._source(node, held if shown is None else shown)
+            return
+        token = self._intern(("held", self._held(held)))
+        self._add(Role.ATTACHED, token, None, token, size=_calls(held))
+        self._plain(materialised=False)
+
+    def _plain(self, materialised: bool) -> None:
+        facts = self._facts
+        facts.materialised.append(materialised)
+        facts.written.append(())
+        facts.inside.append(False)
+        facts.chain.append(())
+
+    def _call(self, node: fx.Node, shown: Any) -> None:
+        target: Any = node.target
+        if node.op == "call_module":
+            target = operator.attrgetter(str(target))(self._graph)
+        known = self._operators.get(target)
+        if known is None:
+            known = self._operators[target] = operators.describe(target)
+        used: list[fx.Node] = []
+        value = self._intern(self._describe(shown))
+        pattern = (
+            node.op,
+            self._held(target) if node.op == "call_module" else self._literal(target),
+            self._template(node.args, used),
+            self._template(node.kwargs, used) if node.kwargs else None,
+            value,
+        )
+        bracket = self._contexts.bracket(len(self._facts.names), node, known.name)
+        inside = not bracket and self._contexts.covers(node, known.name, shown)
+        written = operators.written(node, known)
+        size = known.work
+        if bracket:
+            role, size = Role.BRACKET, 0
+        elif not inside and not written and self._is_free(known, shown, used):
+            role = Role.ATTACHED
+        else:
+            role = Role.REAL
+            size += sum(self._facts.size[self._place[each]] for each in used if each.op == "get_attr")
+        self._add(role, self._intern(pattern), shown, value, size, used)
+        self._facts.materialised.append(known.materialised)
+        self._facts.written.append(tuple([self._place[each] for each in written]))
+        self._facts.inside.append(inside)
+        self._facts.chain.append(self._contexts.chain)
+
+    def _is_free(self, known: operators.Operator, shown: Any, used: list[fx.Node]) -> bool:
         """Whether it is a view, arithmetic on sizes, or asks for a size."""
-        if not arguments or schema.is_custom(node.target):
+        if not used:
             return False
         tensors = _tensors(shown)
         if tensors:
-            if name not in operators.VIEWS:
+            if not known.view:
                 return False
-            base = facts.storage[arguments[0]]
-            if base < 0 and facts.roles[arguments[0]] is Role.ATTACHED:  # an item of a split
-                base = self._storage(_tensors(_shown_of(node.all_input_nodes[0]))[0])
-            return base >= 0 and all(self._storage(each) == base for each in tensors)
-        if not isinstance(shown, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool | tuple):
+            base = _tensors(used[0].meta.get("example_value"))
+            if not base or (len(base) > 1 and self._facts.roles[self._place[used[0]]] is not Role.ATTACHED):
+                return False
+            storage = self._storage(base[0])
+            return all(self._storage(each) == storage for each in tensors)
+        if not isinstance(shown, (int, float, bool, tuple, *_SYMBOLIC)):
             return False
-        if name in operators.SIZES:
+        if known.size:
             return True
-        numbers = all(facts.storage[each] < 0 for each in arguments)
-        free = all(facts.roles[each] is not Role.REAL for each in arguments)
-        return numbers and free and getattr(node.target, "__module__", "") in ("_operator", "math", "torch")
+        places = [self._place[each] for each in used]
+        return known.number and all(
+            self._facts.storage[each] < 0 and self._facts.roles[each] is not Role.REAL for each in places
+        )
 
     def _storage(self, tensor: torch.Tensor) -> int:
-        return self._intern.identity(tensor.untyped_storage())
+        return self._intern.identity(tensor.untyped_storage() if tensor.layout is torch.strided else tensor)
 
     def _describe(self, shown: Any) -> Hashable:
         """What makes two values the same kind of input for a compiler."""
@@ -221,14 +255,9 @@ class _Reader:
         kind = type(thing)
         if kind in _PLAIN:
             return (kind.__name__, repr(thing))
-        if isinstance(thing, torch.SymInt | torch.SymFloat | torch.SymBool):
+        if isinstance(thing, _SYMBOLIC):
             return (kind.__name__, self._intern(thing.node.expr))
         return ("object", self._intern.identity(thing))
-
-    def _target(self, node: fx.Node, held: object) -> Hashable:
-        if node.op == "call_method":
-            return str(node.target)
-        return self._held(held) if node.op == "call_module" else self._intern.identity(node.target)
 
     def _held(self, held: object) -> Hashable:
         """Structure of a graph that is called; any other object is like itself alone."""
@@ -239,6 +268,7 @@ class _Reader:
 
 
 _NODE = "%"
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _PLAIN: set[type] = {
     bool,
     int,
@@ -264,10 +294,6 @@ def _flat(argument: Any) -> list[fx.Node]:
 
     fx.map_arg(argument, keep)
     return found
-
-
-def _shown_of(node: fx.Node) -> Any:
-    return node.meta.get("example_value")
 
 
 def _tensors(shown: Any) -> list[torch.Tensor]:

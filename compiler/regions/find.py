@@ -32,14 +32,13 @@ def plan(graph: fx.GraphModule, *, minimum: int = MINIMUM_NODES) -> Plan | Whole
     """How to cut ``graph``, or why not to.
 
     ``graph``: as Dynamo gives it to a backend, with ``example_value`` in the ``meta`` of its nodes. It is not changed.
-    ``minimum``: how many nodes must be saved for a cut to pay; with 0 every repeat is taken.
+    ``minimum``: how many nodes must be saved for a cut to pay; with 0 it need not pay.
     """
     known = facts.read(graph)
     row = cuts.survey(known)
     total = _size(known, row.nodes)
     if total < 2 * max(minimum, 1):
         return Whole(WholeReason.TOO_SMALL, f"the graph has {total} nodes, too few for repeats to matter")
-    share = MINIMUM_SHARE if minimum else 0
     bound = _lossless(known, row)
     best: tuple[int, Plan] | None = None
     for note, allowed in (
@@ -52,10 +51,12 @@ def plan(graph: fx.GraphModule, *, minimum: int = MINIMUM_NODES) -> Plan | Whole
         saved, found = _cut(known, row, allowed, note)
         if best is None or saved > best[0]:
             best = (saved, found)
-        if saved >= max(minimum, 1) and saved >= share * total:
+        if minimum and saved >= minimum and saved >= MINIMUM_SHARE * total:
             return found
     assert best is not None
     saved, found = best
+    if not minimum and found.distinct < len(found.pieces):
+        return found
     if found.distinct == len(found.pieces):
         return Whole(WholeReason.NO_REPEATS, f"no two pieces of the {total} nodes are equal")
     return Whole(WholeReason.SAVES_TOO_LITTLE, f"cutting would save {max(saved, 0)} of {total} nodes, too few to pay")

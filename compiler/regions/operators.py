@@ -3,6 +3,7 @@
 An operator that is in none of these sets is treated with care: it may be fused, it is not moved, it does not write.
 """
 
+import dataclasses
 from typing import Any
 
 from torch import fx
@@ -34,9 +35,6 @@ _IN_PLACE_OPERATORS = frozenset(
     "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor setitem delitem".split()  # noqa: SIM905
 )
 
-_HARMLESS = frozenset({"log_api_usage_once"})
-"""Take nothing from the graph, give it nothing, and do not change how it computes."""
-
 WORK = {
     "batch_norm": 10,
     "cross_entropy": 10,
@@ -60,61 +58,63 @@ WORK = {
 """How many simple operations stand behind an operator when it is compiled, forward and backward over two; 1 for others."""
 
 
-def name_of(node: fx.Node) -> str:
-    """The operator's bare name: ``linear`` for ``torch.nn.functional.linear``, ``add`` for ``aten.add.Tensor``."""
-    target = node.target
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operator:
+    """What is known of a call's target.
+
+    ``name``: bare, such as ``linear`` for ``torch.nn.functional.linear`` and ``add`` for ``aten.add.Tensor``.
+    ``materialised``: whether its result is written to memory whatever comes before and after.
+    ``view``, ``size``, ``number``: whether it is one of `VIEWS`, of `SIZES`, or arithmetic on numbers.
+    ``writes_first``, ``writes``: whether it changes its first argument, or any.
+    ``work``: see `WORK`.
+    """
+
+    name: str
+    materialised: bool
+    view: bool
+    size: bool
+    number: bool
+    writes_first: bool
+    writes: bool
+    work: int
+
+
+def describe(target: Any) -> Operator:
+    """Facts of an operator; ``target`` is that of a call: a function, a registered operator or a method's name."""
+    name = _name(target)
+    custom = schema.is_custom(target)
+    module = getattr(target, "__module__", "")
+    # What ends in an underscore writes, but operator.and_ and the like, which only avoid a keyword.
+    writes_first = name in _IN_PLACE_OPERATORS or (name.endswith("_") and module != "_operator")
+    return Operator(
+        name,
+        materialised=name in MATERIALISED or custom or schema.is_higher_order(target),
+        view=name in VIEWS and not custom,
+        size=name in SIZES and not custom,
+        number=module in ("_operator", "math", "torch"),
+        writes_first=writes_first,
+        writes=schema.writes(target),
+        work=WORK.get(name, 1),
+    )
+
+
+def _name(target: Any) -> str:
     if isinstance(target, str):
         return target
     name: str = getattr(target, "__name__", "") or type(target).__name__
-    return name.partition(".")[0].lstrip("_") if not name.endswith("__") else name.strip("_")
+    return name.strip("_") if name.endswith("__") else name.partition(".")[0].lstrip("_")
 
 
-def materialises(node: fx.Node, name: str) -> bool:
-    """Whether its result is written to memory whatever comes before and after."""
-    return name in MATERIALISED or schema.is_higher_order(node.target) or schema.is_custom(node.target)
-
-
-def written(node: fx.Node, name: str) -> list[fx.Node]:
+def written(node: fx.Node, known: Operator) -> list[fx.Node]:
     """The arguments that it changes, by the signs that do not depend on values; where those do not say which, all of them."""
-    out = node.kwargs.get("out")
-    if out is not None:
-        return [each for each in node.all_input_nodes if each is out or (isinstance(out, tuple | list) and each in out)]
-    # What ends in an underscore writes, but operator.and_ and the like, which only avoid a keyword.
-    first = name in _IN_PLACE_OPERATORS or (
-        name.endswith("_") and getattr(node.target, "__module__", "") != "_operator"
-    )
-    if first or node.kwargs.get("inplace") is True:
+    if node.kwargs:
+        out = node.kwargs.get("out")
+        if out is not None:
+            return [
+                each for each in node.all_input_nodes if each is out or (isinstance(out, tuple | list) and each in out)
+            ]
+        if node.kwargs.get("inplace") is True:
+            return node.all_input_nodes[:1]
+    if known.writes_first:
         return node.all_input_nodes[:1]
-    return node.all_input_nodes if schema.writes(node.target) else []
-
-
-class Contexts:
-    """Follows contexts such as autocast, which a Dynamo graph enters and leaves by calls."""
-
-    def __init__(self) -> None:
-        self._open = 0
-        self._grad_outside: object = None  # the gradient mode that holds outside of `no_grad` and `enable_grad`
-
-    def covers(self, node: fx.Node, name: str, value: Any) -> bool:
-        """Whether ``node``, the next call of the graph, opens a context, closes one, or runs in one."""
-        if node.op != "call_function":
-            return self._open > 0
-        before = self._open
-        if name.startswith("enter_") or name.endswith("increment_nesting"):
-            self._open += 1
-        elif name.startswith("exit_") or name.endswith("decrement_nesting"):
-            self._open -= 1
-        elif name == "set_grad_enabled":
-            self._switch_gradients(node.args[0])
-        elif value is None and not node.all_input_nodes and not node.users and name not in _HARMLESS:
-            # It takes nothing from the graph and gives it nothing, so it changes the process, for all we know for good.
-            self._open += 1
-        return max(before, self._open) > 0
-
-    def _switch_gradients(self, enabled: object) -> None:
-        # Dynamo switches them back where the context ends, so the first switch says what holds outside.
-        if self._grad_outside is None:
-            self._grad_outside = not enabled
-            self._open += 1
-        else:
-            self._open += -1 if enabled == self._grad_outside else 1
+    return node.all_input_nodes if known.writes else []

@@ -1,14 +1,53 @@
 """Runs the pieces of a plan one after the other, as whoever composes them must, and checks that the plan keeps its contract."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
 from inductord.compiler.regions.extract import extract
+from inductord.compiler.regions.find import plan
 from inductord.compiler.regions.plan import Plan
+
+
+def planned(graph: fx.GraphModule, minimum: int = 0) -> Plan:
+    """The plan of a graph that has one; it keeps its contract."""
+    found = plan(graph, minimum=minimum)
+    assert isinstance(found, Plan), found
+    check(graph, found)
+    return found
+
+
+def counts(found: Plan) -> list[int]:
+    """How often each shape occurs, by shape."""
+    shapes = [piece.shape for piece in found.pieces]
+    return [shapes.count(shape) for shape in range(found.distinct)]
+
+
+def same_when_run(graph: fx.GraphModule, found: Plan, inputs: Sequence[Any]) -> None:
+    """Results, gradients and changes of inputs are bitwise those of the graph."""
+
+    def run(function: Callable[..., Any]) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        given = [_copy(each) for each in inputs]
+        results = [each for each in flat(function(*given)) if each.requires_grad]
+        assert results
+        assert all(each.isfinite().all() for each in results)
+        torch.stack([each.float().square().sum() for each in results]).sum().backward()
+        leaves = flat(given)
+        return [*results, *leaves, *(each.grad for each in leaves if each.grad is not None)]
+
+    whole, cut = run(graph), run(lambda *leaves: run_pieces(graph, found, leaves))
+    assert len(whole) == len(cut)
+    assert [at for at, (one, other) in enumerate(zip(whole, cut, strict=True)) if not torch.equal(one, other)] == []
+
+
+def _copy(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.detach().clone().requires_grad_(value.requires_grad)
 
 
 def run_pieces(graph: fx.GraphModule, plan: Plan, inputs: Sequence[Any]) -> Any:
