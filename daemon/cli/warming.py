@@ -91,6 +91,8 @@ class Warming:
             requester=Requester(job=os.environ.get("INDUCTORD_JOB") or _JOB, world_size=1, pid=os.getpid()),
             nodes=entry.nodes,
             key_parts=entry.key_parts,
+            # A rank that comes meanwhile goes first.
+            speculative=True,
         )
         try:
             received = self._client.compile(request, lambda: graph.content, _silent, _MAX_WAIT_S)

@@ -165,7 +165,7 @@ class Metrics:
         )
         self.auth_reload_failures = Counter(
             "inductord_auth_reload_failures",
-            "Changed token or certificate files that could not be read; the old ones stay in force.",
+            "Changed files of tokens, certificates or keys that could not be read; the old ones stay in force.",
             registry=registry,
         )
         rpc_labels = ["grpc_type", "grpc_service", "grpc_method"]
@@ -229,7 +229,7 @@ class Metrics:
         self.auth_failures.labels(reason).inc()
 
     def auth_reload_failed(self) -> None:
-        """A file of tokens or certificates has changed and cannot be read."""
+        """A file of tokens, certificates or keys has changed and cannot be read."""
         self.auth_reload_failures.inc()
 
     # StoreEvents

@@ -21,6 +21,7 @@ class Breaker:
         self._in_a_row = 0
         self._rest = rest
         self._until: float | None = None
+        self._trial = False
 
     @property
     def open(self) -> bool:
@@ -40,20 +41,24 @@ class Breaker:
             return False
         # The trial's own end moves this; should nobody tell, the next trial is a rest away.
         self._until = self._clock() + self._rest
+        self._trial = True
         return True
 
     def succeeded(self) -> bool:
         """A try went well. True when that closed the breaker."""
         closed = self.open
-        self._in_a_row, self._rest, self._until = 0, self._first_rest, None
+        self._in_a_row, self._rest, self._until, self._trial = 0, self._first_rest, None, False
         return closed
 
     def failed(self) -> bool:
         """A try failed. True when that opened the breaker."""
         self._in_a_row += 1
         if self._until is not None:
-            self._rest = min(2 * self._rest, self._max_rest)
-            self._until = self._clock() + self._rest
+            # What began before it opened says nothing new.
+            if self._trial:
+                self._trial = False
+                self._rest = min(2 * self._rest, self._max_rest)
+                self._until = self._clock() + self._rest
             return False
         if self._in_a_row < self._failures:
             return False

@@ -61,7 +61,7 @@ def test_the_wheel_states_what_a_rank_needs(source: Path, wheel: Path, project: 
     stated = described.get_all("Requires-Dist") or []
     base = {requirement.name for requirement in map(Requirement, stated) if requirement.marker is None}
     assert base == {"torch", "grpcio", "protobuf"}
-    assert set(described.get_all("Provides-Extra") or []) == {"daemon", "otel", "ray", "dev"}
+    assert set(described.get_all("Provides-Extra") or []) == {"daemon", "otel", "ray", "shared", "dev"}
     readme = (source / project["readme"]).read_text()
     assert str(described.get_payload()).strip() == readme.strip()
 

@@ -290,6 +290,8 @@ def test_the_breaker_doubles_its_rest_and_lets_one_try_at_a_time() -> None:
     assert breaker.allows()
     assert (breaker.failed(), breaker.open) == (False, False)
     assert (breaker.succeeded(), breaker.failed(), breaker.failed()) == (False, False, True)
+    # Of calls that were under way by then.
+    assert not any(breaker.failed() for _ in range(5))
     rests = []
     for _ in range(4):
         assert not breaker.allows()
