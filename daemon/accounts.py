@@ -6,7 +6,7 @@ The metrics are of the whole daemon: a tenant's name is nothing for a label.
 from collections.abc import Callable, Iterator
 
 from inductord.daemon.errors import OverLimit
-from inductord.daemon.jobs import JobRanks, JobTable
+from inductord.daemon.jobs import MAX_SPANS, JobRanks, JobTable
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics
 from inductord.daemon.tenancy import OWNER, Caller
@@ -18,8 +18,8 @@ MAX_TENANTS = 1024
 class Account:
     """One tenant's jobs and totals."""
 
-    def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
-        self.jobs = JobTable(clock)
+    def __init__(self, metrics: Metrics, clock: Callable[[], float], most_spans: Callable[[], int]) -> None:
+        self.jobs = JobTable(clock, most_spans=most_spans)
         self.ledger = Ledger(metrics, self.jobs)
 
 
@@ -29,7 +29,7 @@ class Accounts:
     def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._metrics = metrics
         self._clock = clock
-        self._accounts = {OWNER: Account(metrics, clock)}
+        self._accounts = {OWNER: Account(metrics, clock, self._most_spans)}
 
     def of(self, tenant: str) -> Account:
         """The account of ``tenant``, made when there is none.
@@ -41,8 +41,11 @@ class Accounts:
         if account is None:
             if len(self._accounts) > MAX_TENANTS:
                 raise OverLimit(f"{MAX_TENANTS} tenants have accounts already. Restart the daemon to begin anew.")
-            account = self._accounts[tenant] = Account(self._metrics, self._clock)
+            account = self._accounts[tenant] = Account(self._metrics, self._clock, self._most_spans)
         return account
+
+    def _most_spans(self) -> int:
+        return MAX_SPANS // len(self._accounts)
 
     def totals(self, caller: Caller) -> Totals:
         """Sums of ``caller``; for the owner those over all tenants."""

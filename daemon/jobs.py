@@ -20,7 +20,7 @@ MAX_JOBS = 128
 MAX_RANKS = 4096
 MAX_KEYS = 10_000
 MAX_SPANS = 300_000
-"""Of all jobs. A span takes about 150 bytes."""
+"""Of all jobs, shared among the tenants that have any. A span takes about 150 bytes."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -59,11 +59,18 @@ class JobRanks:
 class JobTable:
     """The ``MAX_JOBS`` jobs seen last. Requests without a job's name are no job.
 
-    ``clock``: seconds since whenever; ``wall_clock``: seconds since 1970, for timelines.
+    ``clock``: seconds since whenever; ``wall_clock``: seconds since 1970, for timelines; ``most_spans``: how many spans these
+    jobs may have now, all together.
     """
 
-    def __init__(self, clock: Callable[[], float], wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float] = time.time,
+        most_spans: Callable[[], int] = lambda: MAX_SPANS,
+    ) -> None:
         self._clock = clock
+        self._most_spans = most_spans
         self._wall_clock = wall_clock
         self._jobs: OrderedDict[str, _Job] = OrderedDict()
 
@@ -105,12 +112,12 @@ class JobTable:
         return taken
 
     def _forget_old_spans(self, newest: _Job) -> None:
-        """Let the spans of jobs go that were not seen for long, so that all together are within ``MAX_SPANS``."""
-        excess = sum(job.timeline.spans for job in self._jobs.values()) - MAX_SPANS
+        """Let the spans of jobs go that were not seen for long, so that all together are within the share."""
+        excess = sum(job.timeline.spans for job in self._jobs.values()) - self._most_spans()
         for job in self._jobs.values():
-            if excess <= 0 or job is newest:
+            if excess <= 0:
                 return
-            excess -= job.timeline.forget_spans()
+            excess -= job.timeline.shrink(max(job.timeline.spans - excess, 0) if job is newest else 0)
 
     def report(self, requester: Requester, stats: RankStats) -> RankStats:
         """Take a rank's cumulative report. Returns what is new since its last one, with reasons in the closed set."""

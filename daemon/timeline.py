@@ -128,12 +128,18 @@ class JobTimeline:
         entry.taken = max(entry.taken, end)
         return entry.taken
 
-    def forget_spans(self) -> int:
-        """Let all spans go; returns how many there were."""
-        gone, self.spans = self.spans, 0
+    def shrink(self, most: int) -> int:
+        """Let the oldest spans of each rank go until there are at most ``most``; returns how many went."""
+        if self.spans <= most:
+            return 0
+        each = most // max(len(self._ranks), 1)
+        gone = 0
         for entry in self._ranks.values():
-            entry.dropped += len(entry.spans)
-            entry.spans.clear()
+            while len(entry.spans) > each:
+                entry.spans.popleft()
+                entry.dropped += 1
+                gone += 1
+        self.spans -= gone
         return gone
 
     def parts(self) -> Iterator[Timeline]:

@@ -1,13 +1,16 @@
 """When things happened: what a rank records, what the daemon keeps of it, and what it sees itself."""
 
 import pytest
+from prometheus_client import CollectorRegistry
 from support.timelines import NOW, a_span, an_order, key
 
 from inductord.compiler import timeline as rank_side
-from inductord.daemon import jobs, orders
+from inductord.daemon import accounts, jobs, orders
 from inductord.daemon import timeline as daemon_side
+from inductord.daemon.accounts import Accounts
 from inductord.daemon.errors import InvalidRequest
 from inductord.daemon.jobs import JobTable
+from inductord.daemon.metrics.families import Metrics
 from inductord.daemon.timeline import JobTimeline
 from inductord.v1 import compiler_pb2 as pb
 from inductord.v1.admin_pb2 import Timeline
@@ -223,6 +226,32 @@ def test_old_jobs_give_their_spans_for_new_ones(monkeypatch: pytest.MonkeyPatch)
         assert parts is not None
         kept[job] = [(len(rank.spans), rank.dropped) for part in parts for rank in part.ranks]
     assert kept == {"old": [(0, 5)], "newer": [(5, 0)], "newest": [(5, 0)]}
+
+
+def test_a_job_alone_keeps_within_a_share_that_became_smaller() -> None:
+    share = 100
+    table = JobTable(Clock(), Clock(), lambda: share)
+    for rank in range(2):
+        table.traced(pb.Requester(job="j", rank=rank), a_trace(0, 40))
+    share = 20
+    table.traced(pb.Requester(job="j", rank=0), a_trace(40, 1))
+    parts = table.timeline("j")
+    assert parts is not None
+    kept = [(len(rank.spans), rank.dropped, rank.spans[-1].start_unix - NOW) for part in parts for rank in part.ranks]
+    assert kept == [(10, 31, 40), (10, 30, 39)]
+
+
+def test_each_tenant_has_a_share_of_what_may_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts, "MAX_SPANS", 12)
+    everybody = Accounts(Metrics(CollectorRegistry()), Clock())
+    kept = []
+    for tenant in ("a", "b"):
+        table = everybody.of(tenant).jobs
+        table.traced(pb.Requester(job="j"), a_trace(0, 10))
+        parts = table.timeline("j")
+        assert parts is not None
+        kept += [len(rank.spans) for part in parts for rank in part.ranks]
+    assert kept == [6, 4], "the owner has a share too"
 
 
 def test_without_a_name_it_is_the_job_seen_last() -> None:
