@@ -23,6 +23,9 @@ from inductord.v1.timeline_pb2 import CompileRecord
 
 FRAMES = frozenset({STAGE_KIND_TRACE, STAGE_KIND_LAZY_BACKWARD})
 
+# A graph that was asked for ahead of time is there when it is needed.
+_WORTH_NAMING_S = 0.01
+
 
 @dataclasses.dataclass(slots=True)
 class GraphFacts:
@@ -106,7 +109,8 @@ class Facts:
 
     def most_waited_for(self, count: int) -> list[GraphFacts]:
         """Graphs by the time that ranks waited for them, the longest first."""
-        return sorted((graph for graph in self.graphs if graph.waited > 0), key=lambda graph: -graph.waited)[:count]
+        waited = [graph for graph in self.graphs if graph.waited > _WORTH_NAMING_S]
+        return sorted(waited, key=lambda graph: -graph.waited)[:count]
 
 
 def compile_time(record: CompileRecord | None) -> float:

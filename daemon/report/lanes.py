@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from inductord.daemon.cli import words
 from inductord.daemon.cli.protojson import enum_name
+from inductord.daemon.report import bins
 from inductord.daemon.report.facts import Facts, RankFacts, compile_time, end_of, end_of_span, is_frame
 from inductord.daemon.report.marks import LEGEND, Item, Lane, Mark, kind_of_phase, kind_of_stage
 from inductord.daemon.report.scale import Scale
@@ -16,6 +17,7 @@ _THIN = 4.0
 """Units below which a mark could not be seen: it is drawn that wide."""
 
 _MOST_WORKERS = 32
+_WORTH_SHOWING_S = 0.05
 
 
 def describe(kind: int, nodes: int, key: str) -> str:
@@ -67,6 +69,22 @@ def _span_item(span: RankSpan, facts: Facts, scale: Scale) -> Item:
     return Item(marks, "\n".join(lines), number, end)
 
 
+def queue_lane(timeline: Timeline, scale: Scale) -> list[Lane]:
+    """A lane for the compiles that wait for a worker, as high as there are many; none when none had to wait."""
+    now = timeline.taken_unix
+    waits = [(record.queued_unix, record.started_unix or end_of(record, now)) for record in timeline.compiles]
+    waits = [(start, end) for start, end in waits if end - start > _WORTH_SHOWING_S]
+    if not waits:
+        return []
+    counts = bins.empty()
+    for start, end in waits:
+        bins.cover(counts, scale, start, end)
+    most = max(counts)
+    total = words.duration(sum(end - start for start, end in waits))
+    summary = f"Queue: {words.count(len(waits), 'compile')} waited for a worker, {total} in sum."
+    return [Lane("queue", "", summary, areas=[bins.area("queued", bins.empty(), [count / most for count in counts])])]
+
+
 def worker_lanes(timeline: Timeline, facts: Facts, scale: Scale) -> list[Lane]:
     """Lanes of compiles: one for each worker, or, when these are many, as few as hold them side by side."""
     by_worker: dict[str, list[CompileRecord]] = defaultdict(list)
@@ -111,9 +129,7 @@ def _compile_item(record: CompileRecord, now: float, facts: Facts, scale: Scale)
     lines = [describe(record.kind, record.nodes, record.key.hex()), f"asked for by rank {record.rank}"]
     marks = []
     if started > record.queued_unix:
-        x, width = _stretch(scale, record.queued_unix, started)
-        marks.append(Mark("queued", x, width, "lower"))
-        lines.append(f"{LEGEND['queued']}: {words.duration(started - record.queued_unix)}")
+        lines.append(f"waited for a worker: {words.duration(started - record.queued_unix)}")
     if record.started_unix:
         marks += _body(record, end, scale)
         lines.append(f"{LEGEND['compile']}: {words.duration(end - started)}")

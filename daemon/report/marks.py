@@ -27,7 +27,7 @@ LEGEND: Mapping[str, str] = {
     "lost": "waiting in vain",
     "load": "loading the artifact",
     "local": "compiling in the rank",
-    "queued": "waiting for a worker",
+    "queued": "compiles that wait for a worker",
     "compile": "compiling in a worker",
     "unpack": "loading the graph",
     "pack": "packing the artifact",

@@ -15,7 +15,7 @@ from inductord import __version__
 from inductord.compiler.reasons import Fallback
 from inductord.daemon.cli import words
 from inductord.daemon.cli.fallback_words import phrase
-from inductord.daemon.report import crowd, lanes
+from inductord.daemon.report import bins, crowd, lanes
 from inductord.daemon.report.facts import PARTS, Facts, RankFacts, compile_time, find
 from inductord.daemon.report.gather import Report
 from inductord.daemon.report.marks import LEGEND, RANK_KINDS, WORKER_KINDS, Area, Lane, Mark
@@ -39,7 +39,10 @@ def render(report: Report) -> str:
     crowded = crowd.is_crowd(report.timeline)
     make = crowd.group_lanes if crowded else lanes.rank_lanes
     rank_lanes = make(report.timeline, facts, scale) if report.timeline.ranks else []
-    worker_lanes = lanes.worker_lanes(report.timeline, facts, scale)
+    worker_lanes = [
+        *lanes.queue_lane(report.timeline, scale),
+        *lanes.worker_lanes(report.timeline, facts, scale),
+    ]
     script = _file("report.js")
     page = _environment().get_template("report.html.j2")
     return page.render(
@@ -130,7 +133,7 @@ def _rect(mark: Mark) -> dict[str, str]:
 def _outlines(area: Area) -> str:
     """An SVG path around an area. Shares count from the bottom of the lane."""
     path = []
-    for run in crowd.runs(area.points):
+    for run in bins.runs(area.points):
         top = [f"{_units(x)} {_units(_LANE_UNITS * (1 - high))}" for x, _, high in run]
         bottom = [f"{_units(x)} {_units(_LANE_UNITS * (1 - low))}" for x, low, _ in reversed(run)]
         path.append(f"M{'L'.join([*top, *bottom])}Z")

@@ -13,7 +13,7 @@ from inductord.daemon.cli.fallback_words import phrase
 from inductord.daemon.report import crowd, page, trace
 from inductord.daemon.report.facts import find
 from inductord.daemon.report.gather import Report, of_daemon
-from inductord.daemon.report.lanes import rank_lanes, worker_lanes
+from inductord.daemon.report.lanes import queue_lane, rank_lanes, worker_lanes
 from inductord.daemon.report.scale import WIDTH, Scale
 from inductord.v1 import compiler_pb2 as pb
 from inductord.v1.admin_pb2 import JobSummary, Timeline
@@ -111,7 +111,7 @@ def test_the_page_says_what_happened() -> None:
 def test_every_lane_can_be_read_aloud() -> None:
     content = page.render(of_daemon(a_job(ranks=4, graphs=3)))
     labels = re.findall(r'<svg class="lane"[^>]*aria-label="([^"]+)"', content)
-    assert len(labels) == 6
+    assert len(labels) == 7, "four ranks, the queue, two workers"
     assert labels[1].startswith("Rank 1: traced")
 
 
@@ -158,10 +158,26 @@ def test_compiles_that_went_wrong_show_it() -> None:
     facts = find(timeline)
     items = [item for lane in worker_lanes(timeline, facts, Scale(facts.busy)) for item in lane.items]
     kinds = {mark.kind for item in items for mark in item.marks}
-    assert {"failed", "abandoned", "queued"} <= kinds
+    assert {"failed", "abandoned"} <= kinds
     titles = "\n".join(item.title for item in items)
     assert "failed, unspecified: no such operator" in titles
     assert "attempt 2" in titles
+
+
+def test_the_queue_is_as_high_as_compiles_wait_in_it() -> None:
+    timeline = a_job(ranks=1, graphs=3)
+    for record, waited in zip(timeline.compiles, (8.0, 4.0, 0.0), strict=True):
+        record.queued_unix = NOW
+        record.started_unix = NOW + waited
+    scale = Scale([(NOW, NOW + 10)])
+    (lane,) = queue_lane(timeline, scale)
+    assert lane.summary == "Queue: 2 compiles waited for a worker, 12.0 s in sum."
+    heights = {round(x / WIDTH * 10, 2): high for x, _, high in lane.areas[0].points}
+    assert (heights[2.0], heights[6.0]) == (1.0, 0.5)
+    assert max(heights) == pytest.approx(8.0, abs=0.05)
+    for record in timeline.compiles:
+        record.started_unix = NOW
+    assert queue_lane(timeline, scale) == []
 
 
 def test_many_workers_share_lanes() -> None:
@@ -192,7 +208,7 @@ def test_shares_of_a_group_add_up_to_its_ranks() -> None:
 def test_large_jobs_have_pages_that_open(ranks: int, graphs: int) -> None:
     content = page.render(of_daemon(a_job(ranks, graphs)))
     assert len(content.encode()) < 5_000_000
-    assert content.count('<svg class="lane"') <= ranks + 2
+    assert content.count('<svg class="lane"') <= ranks + 3
     assert f"{ranks}" in content
 
 
