@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from inductord.compiler.address import AddressError, TcpAddress, default_address, parse_address, temporary_dir
+from inductord.worker.ray_routing import PARTS
 
 ENV_PREFIX = "INDUCTORD_"
 
@@ -113,6 +114,12 @@ class DaemonConfig(BaseSettings):
     max_workers: int | None = Field(
         None, ge=1, le=4096, description="Most workers; from the CPU quota and memory when unset."
     )
+    ray_min_warm: int = Field(
+        1, ge=0, le=4096, description="Workers of a Ray cluster that stay warm while there is work."
+    )
+    ray_labels: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Parts of the toolchain by which Ray nodes are labelled, such as torch,cpu; see ray.md."
+    )
     idle_seconds: float = Field(300.0, gt=0, description="After this long without work a worker leaves.")
     compile_timeout: float = Field(600.0, gt=0, description="Longest that one compile may take.")
     worker_memory_bytes: ByteSize | None = Field(None, ge=64 * _MIB, description="A worker above this is ended.")
@@ -168,6 +175,18 @@ class DaemonConfig(BaseSettings):
     @classmethod
     def _split_command(cls, value: object) -> object:
         return tuple(shlex.split(value)) if isinstance(value, str) else value
+
+    @field_validator("ray_labels", mode="before")
+    @classmethod
+    def _split_labels(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("ray_labels")
+    @classmethod
+    def _known_labels(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := [part for part in value if part not in PARTS]:
+            raise ValueError(f"{unknown[0]!r} is no part of a toolchain; write some of {', '.join(PARTS)}")
+        return value
 
     @field_validator(
         "config", "store_path", "scratch", "tls_cert", "tls_key", "tls_client_ca", "tokens", "shared_store_keys"

@@ -26,6 +26,7 @@ from inductord.daemon.read_through import ReadThrough
 from inductord.daemon.store import ArtifactTooLarge, Meta, Store
 from inductord.daemon.tenancy import short
 from inductord.daemon.tracing import CompileTrace, Traces
+from inductord.v1.bridge_pb2 import ORIGIN_COMPILED
 from inductord.v1.compiler_pb2 import (
     FAILURE_KIND_POOL_UNAVAILABLE,
     FAILURE_KIND_TOO_LARGE,
@@ -249,8 +250,15 @@ class Dispatcher:
         priority = Priority.WAITED_FOR if key in self._urgent else Priority.SPECULATIVE
         # The worker knows the key that the rank made, and nothing of tenants' keys.
         with self._traces.compile(order) as traced:
-            graph = self.graphs.get(key)
-            job = Job(order.plain_key, graph, order.toolchain, priority, order.tenant, traced.traceparent)
+            job = Job(
+                order.plain_key,
+                self.graphs.get(key),
+                order.toolchain,
+                priority,
+                order.tenant,
+                traced.traceparent,
+                needs_device=order.needs_device,
+            )
             outcome = await self._run(job, order, traced)
             self._ledger(order).compiled(order, outcome)
             traced.ended(outcome)
@@ -261,7 +269,8 @@ class Dispatcher:
                 _log.warning("%s of job %r failed: %s", short(key), order.job, published.failure.message)
                 self._perform(self._flights.failed(key, published.failure, published.retryable))
             else:
-                self._perform(self._flights.finished(key), published)
+                ours = isinstance(outcome, Compiled) and outcome.origin == ORIGIN_COMPILED
+                self._perform(self._flights.finished(key, ours), published)
 
     async def _run(self, job: Job, order: Order, traced: CompileTrace) -> Outcome:
         def started() -> None:

@@ -9,6 +9,7 @@ from inductord.daemon.jobs import JobTable
 from inductord.daemon.metrics.families import Metrics, Result, Role
 from inductord.daemon.orders import Order
 from inductord.v1.admin_pb2 import Totals
+from inductord.v1.bridge_pb2 import ORIGIN_COMPILED
 from inductord.v1.compiler_pb2 import SERVED_HIT, SERVED_JOINED, SERVED_LED, CompileFailure, Served
 from inductord.worker.pool import Compiled, Outcome
 
@@ -78,12 +79,15 @@ class Ledger:
 
     def compiled(self, order: Order, outcome: Outcome) -> None:
         """The pool is done with a graph, well or not."""
+        if isinstance(outcome, Compiled):
+            self._metrics.artifact_bytes.labels("in").inc(len(outcome.artifact))
+            if outcome.origin != ORIGIN_COMPILED:
+                return  # Another daemon of the cluster has counted this compile.
         self._totals.compile_seconds += outcome.compile_seconds
         self._jobs.compiled(order, outcome)
         failure: CompileFailure | None = None
         phases: Mapping[str, float] = {}
         if isinstance(outcome, Compiled):
-            self._metrics.artifact_bytes.labels("in").inc(len(outcome.artifact))
             phases = outcome.phases
         else:
             self._totals.failures += 1

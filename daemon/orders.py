@@ -40,6 +40,7 @@ class Order:
     speculative: bool
     key_parts: Mapping[str, str]
     traceparent: str = ""
+    needs_device: bool = False
 
     @property
     def tenant(self) -> str:
@@ -160,5 +161,6 @@ def parse_order(message: OpenCompile, tenant: str = OWNER) -> Order:
         job=requester.job,
         rank=requester.rank,
         speculative=message.speculative,
+        needs_device=message.needs_device,
         key_parts=parts,
     )

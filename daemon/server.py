@@ -34,6 +34,7 @@ from inductord.daemon.metrics.families import Metrics
 from inductord.daemon.metrics.job_gauges import gather
 from inductord.daemon.metrics.job_labels import LINGER_S
 from inductord.daemon.metrics.live import LiveCollector, Snapshot
+from inductord.daemon.metrics.ray import RayMetrics
 from inductord.daemon.pools import ChosenPool, choose_pool
 from inductord.daemon.scratch import ScratchUnusable, find_scratch, scratch_candidates
 from inductord.daemon.service.admin import AdminService
@@ -128,7 +129,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
         if shared is not None:
             stack.push_async_callback(shared.close)
         scratch = await asyncio.to_thread(find_scratch, scratch_candidates(config.scratch, config.store_path))
-        pool = choose_pool(config, scratch, metrics.worker_failed)
+        pool = choose_pool(config, scratch, metrics.worker_failed, RayMetrics(registry))
         stack.push_async_callback(pool.stop, _CLOSE_SECONDS)
         accounts = Accounts(metrics, time.monotonic)
         spans = await asyncio.to_thread(otel.spans_of, "inductord-daemon")

@@ -26,6 +26,14 @@ class StartFailed(Exception):
     """A worker did not become ready. The message says why, with the end of its output."""
 
 
+class NoneFits(StartFailed):
+    """Nor would another worker become ready for now: jobs are told so, instead of being kept waiting."""
+
+
+class NotNeeded(StartFailed):
+    """The start was given up because nobody needs the worker any more. No failure."""
+
+
 class Worker(Protocol):
     """What a crew needs of a worker, be it a process or an actor."""
 
@@ -121,6 +129,11 @@ class Crew(Generic[WorkerT]):
         return len(self._waiters)
 
     @property
+    def surplus(self) -> bool:
+        """Whether more workers are being started than anybody needs by now."""
+        return self.busy + self.idle + self.starting > self._needed()
+
+    @property
     def trouble(self) -> str:
         """Why no worker can be started, or nothing."""
         return self._starts.last_failure if self._starts.given_up else ""
@@ -181,6 +194,12 @@ class Crew(Generic[WorkerT]):
         closing.add_done_callback(self._closing.discard)
         self._grow()
 
+    def let_one_go(self) -> None:
+        """End the worker that was idle for longest, if one is, and start none in its place until there is work."""
+        if self._idle and not self._waiters:
+            self._warm = 0
+            self.retire(next(iter(self._idle)))
+
     async def stop(self, grace: float) -> None:
         """End all: waiters get ``PoolUnavailable``, workers ``grace`` seconds to heed SIGTERM. Idempotent."""
         self.stopping = True
@@ -208,11 +227,13 @@ class Crew(Generic[WorkerT]):
     def _grow(self) -> None:
         if self.stopping:
             return
-        needed = min(self._size.max_workers, max(self._warm, self.busy + self.queued))
-        for _ in range(needed - self.busy - self.idle - self.starting):
+        for _ in range(self._needed() - self.busy - self.idle - self.starting):
             task = asyncio.create_task(self._start_one(), name="worker starts")
             self._starting.add(task)
             task.add_done_callback(self._started_one)
+
+    def _needed(self) -> int:
+        return min(self._size.max_workers, max(self._warm, self.busy + self.queued))
 
     async def _start_one(self) -> None:
         this = asyncio.current_task()
@@ -220,8 +241,10 @@ class Crew(Generic[WorkerT]):
         await asyncio.sleep(self._starts.delay)
         try:
             worker = await self._start_worker()
+        except NotNeeded:
+            return
         except StartFailed as failure:
-            self._starts.failed(str(failure))
+            self._starts.failed(str(failure), isinstance(failure, NoneFits))
             self._on_failure(WorkerFailure.START_FAILED)
             _log.warning("a worker cannot be started, next try in %.1f s: %s", self._starts.delay, failure)
             if self._is_hopeless():

@@ -25,7 +25,7 @@ def _checked_length(header: bytes | bytearray, limit: int) -> int:
     return int(length)
 
 
-def _header(payload: bytes) -> bytes:
+def _header(payload: bytes | memoryview) -> bytes:
     if len(payload) > MAX_FRAME_BYTES:
         raise FrameError(f"a frame of {len(payload)} bytes is over the limit of {MAX_FRAME_BYTES}")
     return _LENGTH.pack(len(payload))
@@ -75,7 +75,7 @@ def _read(sock: socket.socket, size: int) -> bytearray:
     return buffer
 
 
-async def send_frame(sock: socket.socket, payload: bytes) -> None:
+async def send_frame(sock: socket.socket, payload: bytes | memoryview) -> None:
     """As ``write_frame``, on the running loop; ``sock`` is non-blocking."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(sock, _header(payload))

@@ -12,9 +12,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from inductord.v1.compiler_pb2 import Toolchain
 from inductord.v1.worker_pb2 import CompileJob
 from inductord.worker import limits, memory, scratch, verdicts
-from inductord.worker.crew import CrewSize, StartFailed
+from inductord.worker.crew import Claim, CrewSize, StartFailed
 from inductord.worker.environment import worker_environment
 from inductord.worker.failures import WorkerFailure, describe_end
 from inductord.worker.handle import WorkerLost, WorkerProcess
@@ -34,7 +35,8 @@ class LocalPoolConfig:
 
     ``max_workers``: None takes what CPUs and memory allow. ``worker_memory_bytes``: resident bytes of one worker with
     all that it spawned, None for no limit beyond the cgroup's. ``scratch``: an exec-capable folder for compiler
-    caches. ``environment``: set in each worker on top of the pool's own choice.
+    caches. ``environment``: set in each worker on top of the pool's own choice. ``cpus``: what the jobs share, None for
+    all that this process may use.
     """
 
     scratch: Path
@@ -47,6 +49,7 @@ class LocalPoolConfig:
     worker_memory_bytes: int | None = None
     command: Sequence[str] = (sys.executable, "-m", "inductord.worker")
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    cpus: int | None = None
 
 
 class LocalPool(StaffedPool[WorkerProcess]):
@@ -77,10 +80,21 @@ class LocalPool(StaffedPool[WorkerProcess]):
                 f"workers need a folder for compiler caches and {config.scratch} cannot be used: {error}. "
                 "Set scratch to a folder that this user can write"
             ) from error
-        self._cpus = machine.cpus
+        self._cpus = config.cpus or machine.cpus
         max_workers = config.max_workers or machine.max_workers()
         _log.info("local pool: up to %d workers on %d CPUs", max_workers, machine.cpus)
         self._employ(CrewSize(max_workers, min(config.min_warm, max_workers), config.idle_seconds))
+
+    async def toolchain(self) -> Toolchain:
+        """Under what its workers compile; waits until one is ready.
+
+        Raises:
+            PoolUnavailable: none can be started.
+        """
+        assert self._crew is not None, "start() comes first"
+        worker = await self._crew.acquire(Claim())
+        self._crew.release(worker)
+        return worker.toolchain
 
     async def stop(self, grace: float) -> None:
         """See ``Pool.stop``."""
@@ -96,7 +110,7 @@ class LocalPool(StaffedPool[WorkerProcess]):
         await asyncio.to_thread(self._prepared.give, folder)
         environment = worker_environment(os.environ, folder, config.environment)
         try:
-            worker = await WorkerProcess.spawn(config.command, environment, folder, config.max_artifact_bytes)
+            worker = await WorkerProcess.start(config.command, environment, folder, config.max_artifact_bytes)
         except OSError as error:
             scratch.remove(folder)
             raise StartFailed(f"{config.command[0]} cannot be run: {error}") from error

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from inductord.v1.admin_pb2 import PoolStatus
+from inductord.v1.bridge_pb2 import Origin
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, Toolchain
 
 
@@ -23,7 +24,9 @@ class Priority(enum.IntEnum):
 class Job:
     """One graph to compile. ``graph`` is a serialised ``GraphPayload``, opaque to the pool. ``tenant``: for whom; jobs of
     different tenants are different, also where their keys are the same. Empty for the daemon's owner. ``traceparent``: W3C
-    trace context of the compile, if it is traced."""
+    trace context of the compile, if it is traced. ``needs_device``: its compile measures on a device. ``place``: where a
+    cluster holds the graph, in place of ``graph``.
+    """
 
     key: str
     graph: bytes
@@ -31,17 +34,31 @@ class Job:
     priority: Priority = Priority.WAITED_FOR
     tenant: str = ""
     traceparent: str = ""
+    needs_device: bool = False
+    place: object = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """Where an artifact of ``size`` bytes is: opaque but to whoever put it there."""
+
+    at: object
+    size: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiled:
     """A compile that ended well. ``phases``: seconds by phase name; ``artifact``: a serialised ``ArtifactPayload``;
-    ``worker``: name of the worker, for reports."""
+    ``worker``: name of the worker, for reports. ``place``: where it is, when ``artifact`` is empty because it was left in a
+    cluster's object store.
+    """
 
     artifact: bytes
     compile_seconds: float
     phases: Mapping[str, float] = dataclasses.field(default_factory=dict)
     worker: str = ""
+    origin: Origin = Origin.ORIGIN_COMPILED
+    place: Place | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +98,8 @@ class Pool(Protocol):
         """
 
     async def compile(self, job: Job, started: Callable[[], None]) -> Outcome:
-        """Compile one graph. Waits for a worker; calls ``started`` once, when one takes the job.
+        """Compile one graph. Waits for a worker; calls ``started`` once, when one takes the job. It is not called when
+        the artifact comes from somebody else's compile.
 
         Never raises for what a graph or a worker does: a dead worker is a ``Failed``. Cancelling it abandons the job:
         if a worker has it, that worker is ended.

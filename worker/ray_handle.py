@@ -1,15 +1,14 @@
-"""One Ray actor as the daemon holds it. Only ``ray_pool`` imports this, when Ray was asked for."""
+"""One Ray actor as the registry holds it."""
 
 import asyncio
-from concurrent.futures import Executor
 from typing import Any
 
 import ray
-from google.protobuf.message import DecodeError
 
+from inductord.v1.compiler_pb2 import Toolchain
 from inductord.v1.worker_pb2 import CompileReply
+from inductord.worker.pool import Compiled, Failed, Outcome, Place
 
-_KILL_SECONDS = 10.0
 _MOST_DETAILS = 16 * 1024
 
 
@@ -22,17 +21,14 @@ class ActorLost(Exception):
 
 
 class RayWorker:
-    """A compile actor. ``until_ready`` comes first, ``close`` last.
+    """A compile actor: ``placed``, then ``ready``, then any number of jobs, then ``close``.
 
     Args:
         actor: a handle of ``ray_actor.CompileActor``.
-        calls: where blocking calls of Ray run.
     """
 
-    def __init__(self, actor: Any, calls: Executor) -> None:
+    def __init__(self, actor: Any) -> None:
         self._actor = actor
-        self._calls = calls
-        self._kill: asyncio.Future[None] | None = None
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -47,56 +43,63 @@ class RayWorker:
 
     @property
     def ended(self) -> asyncio.Future[None]:
-        """Done when its end is known. Ray does not tell of an idle actor's death; ``until_ready`` finds it."""
+        """Done when its end is known. Ray does not tell of an idle actor's death; ``placed`` finds it."""
         return self._ended
 
-    async def until_ready(self) -> None:
-        """Wait until it answers.
+    async def placed(self) -> None:
+        """Wait until it answers at all.
 
         Raises:
             ActorLost: it cannot.
         """
-        await self._call(self._actor.toolchain)
+        await self._result(self._actor.placed.remote())
 
-    async def run(self, key: str, graph: bytes, threads: int) -> CompileReply:
-        """Compile a serialised ``GraphPayload`` that was sent under ``key``.
+    async def ready(self) -> Toolchain:
+        """Wait until it can take a job.
 
         Raises:
-            ActorLost: it ended before it replied.
+            ActorLost: it cannot, or its worker process does not start.
         """
-        reply = await self._call(self._actor.compile, key, graph, threads)
-        try:
-            return CompileReply.FromString(reply)
-        except DecodeError as error:
-            raise ActorLost(f"the actor's reply cannot be read: {error}") from error
+        toolchain, trouble = await self._result(self._actor.ready.remote())
+        if trouble:
+            raise ActorLost(trouble)
+        return Toolchain.FromString(toolchain)
 
-    async def _call(self, method: Any, *arguments: str | bytes | int) -> bytes:
+    async def run(self, key: str, graph: object, traceparent: str) -> Outcome:
+        """Compile a graph of the object store. The artifact stays there, too.
+
+        Raises:
+            ActorLost: it ended before it replied, or could not get the graph.
+        """
+        reply, retryable, size, artifact = self._actor.compile.options(num_returns=4).remote(key, graph, traceparent)
+        ended = CompileReply.FromString(await self._result(reply))
+        if ended.WhichOneof("result") == "failure":
+            return Failed(ended.failure, retryable=await self._result(retryable), compile_seconds=ended.compile_seconds)
+        place = Place(artifact, await self._result(size))
+        return Compiled(b"", ended.compile_seconds, dict(ended.phases), place=place)
+
+    async def _result(self, reference: Any) -> Any:
         try:
-            reply = await method.remote(*arguments)
+            return await reference
         except (ray.exceptions.RayError, ConnectionError) as error:
             self._mark_ended()
             cause = error.cause if isinstance(error, ray.exceptions.RayTaskError) else error
             first_line = str(cause).partition("\n")[0]
             raise ActorLost(f"{type(cause).__name__}: {first_line}", str(error)[:_MOST_DETAILS]) from error
-        if not isinstance(reply, bytes):
-            raise ActorLost(f"the actor replied with {type(reply).__name__}")
-        return reply
 
     def terminate(self) -> None:
-        """An actor has nothing to put in order."""
+        """An actor has nothing to put in order: its worker process ends with it."""
         self.kill()
 
     def kill(self) -> None:
         """End its process. Does not wait."""
-        if self._kill is None:
-            self._kill = asyncio.get_running_loop().run_in_executor(self._calls, ray.kill, self._actor)
-            self._kill.add_done_callback(lambda _: self._mark_ended())
+        if self.alive:
+            ray.kill(self._actor)
+            self._mark_ended()
 
     async def close(self) -> None:
         """Kill it, if it lives."""
         self.kill()
-        assert self._kill is not None
-        await asyncio.wait({self._kill}, timeout=_KILL_SECONDS)
 
     def _mark_ended(self) -> None:
         if not self._ended.done():

@@ -1,183 +1,270 @@
-"""The Ray pool: compiles in actors of a Ray cluster, or of a Ray of this node's own. First cut.
+"""The Ray pool as the daemon has it: a bridge process that speaks with Ray, and no Ray in here.
 
-Graphs go out and artifacts come back through Ray's object store. Ray is imported when the pool is started, never with this
-module. Never imports torch.
+A ``RayPool`` lives as long as its bridge. When the bridge or the cluster is lost, every job ends with POOL_UNAVAILABLE,
+``lost`` says why, and whoever owns the pool makes another one.
 """
 
 import asyncio
 import dataclasses
+import itertools
+import json
 import logging
 import os
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from google.protobuf.message import DecodeError
+
+from inductord.v1.admin_pb2 import PoolStatus
+from inductord.v1.bridge_pb2 import BridgeDone, BridgeJob, BridgeReply, BridgeRequest
 from inductord.v1.compiler_pb2 import FailureKind
-from inductord.worker import compile_task, limits, verdicts
-from inductord.worker.crew import Claim, Crew, CrewSize, StartFailed
-from inductord.worker.failures import WorkerFailure
-from inductord.worker.pool import Job, PoolUnavailable, failed
-from inductord.worker.process import CompileGraph, Warm
-from inductord.worker.ray_actor import CompileActor
-from inductord.worker.ray_session import RaySession
-from inductord.worker.scratch import Scratch
-from inductord.worker.staffed_pool import StaffedPool
-from inductord.worker.verdicts import Verdict
-
-if TYPE_CHECKING:
-    from inductord.worker.ray_handle import RayWorker
+from inductord.worker import framing
+from inductord.worker.child import ChildProcess
+from inductord.worker.failures import describe_end
+from inductord.worker.limits import this_machine
+from inductord.worker.pool import Compiled, Failed, Job, Outcome, PoolUnavailable, Priority, failed
 
 _log = logging.getLogger("inductord.pool")
 
-# An idle actor answers in milliseconds. One on a node that froze never does.
-_ANSWER_SECONDS = 30.0
+# The bridge says something every second.
+_SILENCE_SECONDS = 20.0
+_COMMAND = (sys.executable, "-m", "inductord.worker.ray_bridge")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class RayPoolConfig:
-    """Sizes and limits of a Ray pool. Times in seconds.
+    """Times in seconds. The other settings are for the cluster's workers, and hold if this daemon is the first of the cluster.
 
     ``address``: None for the cluster that ``RAY_ADDRESS`` names, else a Ray of this node's own; ``local`` for the latter
-    always; else what ``ray.init`` takes, e.g. ``ray://host:10001``. ``max_workers``: None takes what the cluster's CPUs allow.
-    ``environment``: set in each actor's process.
+    always; else what ``ray.init`` takes, e.g. ``ray://host:10001``. ``max_workers``: None for as many as the cluster has room
+    for. ``labels``: parts of a toolchain by which nodes are labelled. ``command``: how a worker process is started, None for
+    the cluster's own Python.
     """
 
     scratch: Path
     max_artifact_bytes: int
     address: str | None = None
-    num_cpus: float = 1
+    connect_timeout: float = 45.0
     max_workers: int | None = None
     min_warm: int = 1
     idle_seconds: float = 300.0
     compile_timeout: float = 600.0
-    start_timeout: float = 300.0
+    room_timeout: float = 60.0
+    worker_memory_bytes: int | None = None
+    labels: Sequence[str] = ()
+    command: Sequence[str] | None = None
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    max_keys: int = 65536
+    max_waiters: int = 1 << 20
+    failure_ttl: float = 300.0
+
+    def arguments(self) -> list[str]:
+        """For the bridge's command line."""
+        crews = {
+            name: getattr(self, name)
+            for name in (
+                *("max_artifact_bytes", "max_workers", "min_warm", "idle_seconds", "compile_timeout", "room_timeout"),
+                *("worker_memory_bytes", "labels", "command", "environment"),
+            )
+        }
+        flights = {name: getattr(self, name) for name in ("max_keys", "max_waiters", "failure_ttl")}
+        address = self.address or os.environ.get("RAY_ADDRESS") or "local"
+        if address == "local" and self.max_workers is None:
+            crews["max_workers"] = this_machine().max_workers()
+        return [
+            *("--address", address),
+            *("--scratch", str(self.scratch)),
+            *("--crews", json.dumps(crews)),
+            *("--limits", json.dumps(flights)),
+        ]
 
 
-class RayPool(StaffedPool["RayWorker"]):
-    """Implements ``inductord.worker.pool.Pool`` with Ray actors.
+@dataclasses.dataclass(slots=True, eq=False)
+class _Waiting:
+    started: Callable[[], None]
+    ending: "asyncio.Future[Outcome]"
 
-    Args:
-        on_worker_failure: told of each failure of an actor, once.
-        warm, compile_graph: what actors run. They must be importable on the cluster.
-    """
+
+class _BridgeProcess(ChildProcess):
+    kind = "ray bridge"
+
+    async def send(self, request: BridgeRequest) -> None:
+        await framing.send_frame(self._sock, request.SerializeToString())
+
+    async def receive(self) -> bytes:
+        """The next frame. Raises OSError when there is none, also for a bridge that fell silent."""
+        async with asyncio.timeout(_SILENCE_SECONDS):
+            frame = await framing.receive_frame(self._sock)
+        if frame is None:
+            raise ConnectionError("it closed its connection")
+        return bytes(frame)
+
+
+class RayPool:
+    """Implements ``inductord.worker.pool.Pool``. One life: ``start``, then ``stop``."""
 
     kind = "ray"
 
-    def __init__(
-        self,
-        config: RayPoolConfig,
-        on_worker_failure: Callable[[WorkerFailure], None] = lambda _: None,
-        *,
-        warm: Warm = compile_task.warm,
-        compile_graph: CompileGraph = compile_task.compile_graph,
-    ) -> None:
-        super().__init__(on_worker_failure)
+    def __init__(self, config: RayPoolConfig) -> None:
         self._config = config
-        self._address = config.address or os.environ.get("RAY_ADDRESS") or "local"
-        self._task = (warm, compile_graph)
-        self._scratch: Scratch | None = None
-        self._session: RaySession | None = None
-        self._session_thread = ThreadPoolExecutor(1, "ray session")
-        self._calls = ThreadPoolExecutor(4, "ray calls")
+        self._bridge: _BridgeProcess | None = None
+        self._status = PoolStatus(kind=self.kind)
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self._sending = asyncio.Lock()
+        self._listening: asyncio.Task[None] | None = None
+        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done, with the reason, when this pool can compile nothing more."""
 
     async def start(self) -> None:
         """See ``Pool.start``. Waits for the connection: seconds."""
-        config, machine = self._config, limits.this_machine()
-        loop = asyncio.get_running_loop()
         try:
-            self._scratch = await asyncio.to_thread(Scratch, config.scratch)
-        except OSError as error:
-            raise PoolUnavailable(
-                f"{config.scratch} cannot be used: {error}. Set scratch to a writable folder"
-            ) from error
-        self._session = await loop.run_in_executor(
-            self._session_thread, RaySession, self._address, machine, config.scratch
-        )
-        cpus = await loop.run_in_executor(self._session_thread, self._session.cpus)
-        fitting = max(1, int(cpus // config.num_cpus))
-        most = config.max_workers or (min(fitting, machine.max_workers()) if self._is_own else fitting)
-        _log.info("Ray pool at %s: up to %d workers", self._address, most)
-        self._employ(CrewSize(most, min(config.min_warm, most), config.idle_seconds))
+            await self._connect()
+        except PoolUnavailable as error:
+            self._end(str(error))
+            raise
 
-    @property
-    def _is_own(self) -> bool:
-        return self._address == "local"
+    async def _connect(self) -> None:
+        config = self._config
+        try:
+            self._bridge = await _BridgeProcess.spawn(_COMMAND, config.arguments())
+            async with asyncio.timeout(config.connect_timeout):
+                reply = await self._first()
+        except TimeoutError as error:
+            raise PoolUnavailable(f"Ray was not there within {config.connect_timeout:g} s") from error
+        except OSError as error:
+            raise PoolUnavailable(f"the bridge to Ray cannot be started: {error}") from error
+        if reply.WhichOneof("message") == "unavailable":
+            raise PoolUnavailable(reply.unavailable)
+        self._take_status(reply.ready.status)
+        self._listening = asyncio.create_task(self._listen(self._bridge), name="ray bridge")
+
+    async def _first(self) -> BridgeReply:
+        bridge = self._bridge
+        assert bridge is not None
+        while True:
+            try:
+                return BridgeReply.FromString(await bridge.receive())
+            except TimeoutError:
+                continue  # Connecting takes its time; the caller bounds it.
+            except (OSError, DecodeError) as error:
+                await bridge.until_ended()
+                raise PoolUnavailable(self._how_it_ended(bridge, error)) from error
+
+    async def compile(self, job: Job, started: Callable[[], None]) -> Outcome:
+        """See ``Pool.compile``."""
+        bridge = self._bridge
+        if bridge is None or self.lost.done():
+            return _unavailable(self.lost.result() if self.lost.done() else "it is not started")
+        number = next(self._ids)
+        waiting = _Waiting(started, asyncio.get_running_loop().create_future())
+        self._waiting[number] = waiting
+        message = BridgeJob(
+            id=number,
+            key=job.key,
+            toolchain=job.toolchain,
+            speculative=job.priority == Priority.SPECULATIVE,
+            needs_device=job.needs_device,
+            graph=job.graph,
+            tenant=job.tenant,
+            traceparent=job.traceparent,
+        )
+        try:
+            await self._send(BridgeRequest(job=message))
+            return await waiting.ending
+        except asyncio.CancelledError:
+            if not self.lost.done():
+                await self._send(BridgeRequest(cancel=number))
+            raise
+        finally:
+            del self._waiting[number]
+
+    def promote(self, key: str) -> None:
+        """See ``Pool.promote``."""
+        if not self.lost.done():
+            # Kept by the loop as long as it waits for the lock or the socket.
+            promoting = asyncio.ensure_future(self._send(BridgeRequest(promote=key)))
+            promoting.add_done_callback(lambda _: None)
+
+    def status(self) -> PoolStatus:
+        """See ``Pool.status``."""
+        status = PoolStatus()
+        status.CopyFrom(self._status)
+        return status
 
     async def stop(self, grace: float) -> None:
-        """See ``Pool.stop``. Ends actors, and a Ray of our own; a cluster goes on."""
-        await super().stop(grace)
-        if self._session is not None:
-            session, self._session = self._session, None
-            await asyncio.get_running_loop().run_in_executor(self._session_thread, session.close)
-        self._session_thread.shutdown(wait=False)
-        self._calls.shutdown(wait=False)
-        if self._scratch is not None:
-            scratch, self._scratch = self._scratch, None
-            await asyncio.to_thread(scratch.close)
+        """See ``Pool.stop``. A Ray of this node's own ends; a cluster goes on."""
+        self._end("the pool is stopped")
+        if self._listening is not None:
+            self._listening.cancel()
+        if self._bridge is not None:
+            bridge, self._bridge = self._bridge, None
+            bridge.hang_up()
+            await asyncio.wait({bridge.ended}, timeout=grace)
+            await bridge.close()
 
-    async def _start_worker(self) -> "RayWorker":
-        from inductord.worker.ray_handle import ActorLost, RayWorker
-
-        loop = asyncio.get_running_loop()
-        worker = RayWorker(await loop.run_in_executor(self._calls, self._create_actor), self._calls)
-        try:
-            async with asyncio.timeout(self._config.start_timeout):
-                await worker.until_ready()
-        except (ActorLost, TimeoutError) as error:
-            await worker.close()
-            late = f"no actor was ready within {self._config.start_timeout:g} s; is a node free?"
-            raise StartFailed(late if isinstance(error, TimeoutError) else str(error)) from error
-        except asyncio.CancelledError:
-            await worker.close()
-            raise
-        return worker
-
-    async def _take(self, crew: Crew["RayWorker"], claim: Claim) -> "RayWorker":
-        from inductord.worker.ray_handle import ActorLost
-
-        while True:
-            worker = await crew.acquire(claim)
+    async def _send(self, request: BridgeRequest) -> None:
+        assert self._bridge is not None
+        async with self._sending:
             try:
-                # Nobody tells of the death of an idle actor, or of its node. A job must not be lost to find out.
-                async with asyncio.timeout(_ANSWER_SECONDS):
-                    await worker.until_ready()
-            except (ActorLost, TimeoutError) as error:
-                _log.warning("%s does not answer: %s", worker.name, error)
-                self._count(WorkerFailure.DIED)
-                crew.retire(worker)
-            except asyncio.CancelledError:
-                crew.release(worker)
-                raise
-            else:
-                return worker
+                await self._bridge.send(request)
+            except OSError:
+                # The listening side finds out why, and ends all jobs.
+                self._bridge.kill()
 
-    def _create_actor(self) -> Any:
-        import ray
-
-        config = self._config
-        # Only actors of this node can use the daemon's folder.
-        folder = str(self._scratch.path / "actors") if self._is_own and self._scratch is not None else None
-        remote = ray.remote(num_cpus=config.num_cpus, max_restarts=0, max_task_retries=0)(CompileActor)
-        # Set before anything is imported there: torch asks when it is imported.
-        environment = {"INDUCTORD": "0", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"} | dict(config.environment)
-        return remote.options(runtime_env={"env_vars": environment}).remote(
-            *self._task, config.max_artifact_bytes, folder, environment
-        )
-
-    async def _attempt(self, worker: "RayWorker", job: Job) -> Verdict:
-        from inductord.worker.ray_handle import ActorLost
-
-        config = self._config
-        threads = self._threads(limits.this_machine().cpus) if self._is_own else max(1, int(config.num_cpus))
+    async def _listen(self, bridge: _BridgeProcess) -> None:
         try:
-            async with asyncio.timeout(config.compile_timeout):
-                reply = await worker.run(job.key, job.graph, threads)
+            while True:
+                reply = BridgeReply.FromString(await bridge.receive())
+                match reply.WhichOneof("message"):
+                    case "started":
+                        if waiting := self._waiting.get(reply.started):
+                            waiting.started()
+                    case "done":
+                        artifact = await bridge.receive() if reply.done.artifact_size else b""
+                        self._done(reply.done, artifact)
+                    case "status":
+                        self._take_status(reply.status)
+                    case _:
+                        raise ConnectionError(reply.unavailable)
         except TimeoutError:
-            return verdicts.timed_out(config.compile_timeout)
-        except ActorLost as error:
-            message = f"the actor was lost in the middle of a compile: {error}"
-            outcome = failed(FailureKind.FAILURE_KIND_WORKER_DIED, message, traceback=error.details, retryable=True)
-            return outcome, WorkerFailure.DIED
-        return verdicts.replied(reply, oom_killed=False)
+            self._end(f"the bridge to Ray was silent for {_SILENCE_SECONDS:g} s and is ended")
+        except (OSError, DecodeError) as error:
+            await bridge.until_ended()
+            self._end(self._how_it_ended(bridge, error))
+
+    def _how_it_ended(self, bridge: _BridgeProcess, error: Exception) -> str:
+        if bridge.returncode == 0:
+            return str(error)
+        tail = bridge.tail
+        if tail:
+            _log.warning("the end of what the bridge to Ray wrote:\n%s", tail)
+        return f"the bridge to Ray {describe_end(bridge.returncode)} ({error})"
+
+    def _done(self, done: BridgeDone, artifact: bytes) -> None:
+        waiting = self._waiting.get(done.id)
+        if waiting is None or waiting.ending.done():
+            return  # Cancelled meanwhile.
+        reply = done.reply
+        if reply.WhichOneof("result") == "failure":
+            waiting.ending.set_result(Failed(reply.failure, done.retryable, reply.compile_seconds))
+        else:
+            compiled = Compiled(artifact, reply.compile_seconds, dict(reply.phases), done.worker, origin=done.origin)
+            waiting.ending.set_result(compiled)
+
+    def _take_status(self, status: PoolStatus) -> None:
+        status.kind = self.kind
+        status.cluster.address = self._config.arguments()[1]
+        self._status = status
+
+    def _end(self, why: str) -> None:
+        if not self.lost.done():
+            self.lost.set_result(why)
+        for waiting in self._waiting.values():
+            if not waiting.ending.done():
+                waiting.ending.set_result(_unavailable(why))
+
+
+def _unavailable(why: str) -> Failed:
+    return failed(FailureKind.FAILURE_KIND_POOL_UNAVAILABLE, f"Ray cannot be used: {why}")

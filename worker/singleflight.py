@@ -223,8 +223,9 @@ class SingleFlight:
         flight.state = COMPILE_STATE_COMPILING
         return self._tell_all(flight)
 
-    def finished(self, key: str) -> list[Action]:
-        """The artifact of ``key`` is published. Ignored when there is no such flight.
+    def finished(self, key: str, ours: bool = True) -> list[Action]:
+        """The artifact of ``key`` is published. Ignored when there is no such flight. ``ours``: our dispatch made it, not
+        somebody else's elsewhere.
 
         Good news is taken in any state: whoever waits for the key can be served, however it came to be published.
         """
@@ -232,7 +233,7 @@ class SingleFlight:
         if flight is None:
             return []
         # Without a dispatch of ours no request of ours caused the compile.
-        leader = flight.leader if flight.attempt else None
+        leader = flight.leader if flight.attempt and ours else None
         served = [Deliver(waiter, SERVED_LED if waiter == leader else SERVED_JOINED) for waiter in flight.waiters]
         return [*served, *self._end(flight)]
 

@@ -16,9 +16,9 @@ class Starts:
         self._next = clock()
         self.last_failure = ""
 
-    def failed(self, why: str) -> None:
-        """A worker did not become ready."""
-        self._in_a_row += 1
+    def failed(self, why: str, hopeless: bool = False) -> None:
+        """A worker did not become ready. ``hopeless``: another would not either, so jobs are not kept waiting."""
+        self._in_a_row = max(self._in_a_row + 1, _GIVE_UP_AFTER if hopeless else 0)
         self.last_failure = why
         self._next = self._clock() + min(_LONGEST_DELAY_S, _FIRST_DELAY_S * 2 ** min(self._in_a_row - 1, 10))
 

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from inductord.daemon.metrics import job_gauges
+from inductord.daemon.metrics.ray import cluster_families
 from inductord.daemon.rank_stats import OTHER
 from inductord.v1.admin_pb2 import PoolStatus, StoreStatus
 
@@ -83,6 +84,7 @@ def _families(now: Snapshot) -> Iterator[Metric]:
     for kind in POOLS:
         pool.add_metric([kind], now.pool.kind == kind)
     yield pool
+    yield from cluster_families(now.pool)
     yield SummaryMetricFamily(
         "inductord_load_duration_seconds",
         "Time that ranks spent on installing artifacts, from their reports.",

@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import Metric
 
 from inductord.daemon.metrics.families import Metrics
 from inductord.daemon.metrics.live import described
+from inductord.daemon.metrics.ray import RayMetrics
 
 _MOST_VALUES = 10
 # Part of how a histogram is written down, not of what it says.
@@ -20,6 +21,7 @@ def families() -> list[Metric]:
     """Every family that a daemon of this release exports, but those of the process itself."""
     registry = CollectorRegistry()
     Metrics(registry)
+    RayMetrics(registry)
     return sorted(itertools.chain(registry.collect(), described()), key=lambda family: family.name)
 
 

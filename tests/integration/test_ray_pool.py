@@ -13,12 +13,11 @@ from typing import Any
 import psutil
 import pytest
 from support.needs import needs_module
-from support.pools import Recorder, alive, children, compile_, describe, job, script, until
+from support.pools import SCRIPTED, alive, children, job, script, until
 from workers import scripted
 
-from inductord.v1.compiler_pb2 import FailureKind
-from inductord.worker.failures import WorkerFailure
-from inductord.worker.pool import Compiled, Failed, PoolUnavailable
+from inductord.v1.compiler_pb2 import FailureKind, Toolchain
+from inductord.worker.pool import Compiled, Failed, Job, Outcome, Pool, PoolUnavailable
 from inductord.worker.ray_pool import RayPool, RayPoolConfig
 
 pytestmark = pytest.mark.integration
@@ -26,19 +25,23 @@ TESTS = Path(__file__).parent.parent
 
 
 @contextlib.asynccontextmanager
-async def ray_pool(scratch: Path, recorder: Recorder | None = None, **settings: Any) -> AsyncIterator[RayPool]:
+async def ray_pool(scratch: Path, **settings: Any) -> AsyncIterator[RayPool]:
     """A started pool on a Ray of its own. Afterwards it is stopped, and nothing of it is left."""
-    settings = {"max_workers": 1, "max_artifact_bytes": 2**20, "address": "local"} | settings
-    config = RayPoolConfig(scratch=scratch, environment={"PYTHONPATH": str(TESTS)}, **settings)
-    pool = RayPool(config, recorder or Recorder(), warm=scripted.warm, compile_graph=scripted.compile_graph)
+    settings = {"max_workers": 1, "max_artifact_bytes": 2**20, "address": "local", "command": SCRIPTED} | settings
+    pool = RayPool(RayPoolConfig(scratch=scratch, connect_timeout=120, **settings))
     others = set(children())
     try:
         await pool.start()
         yield pool
     finally:
-        await pool.stop(5.0)
+        await pool.stop(30.0)
     await until(lambda: others.issuperset(children()), "no process of the pool is left")
-    assert list(scratch.iterdir()) == []
+    assert not scratch.exists() or list(scratch.iterdir()) == []
+
+
+def failures(pool: RayPool) -> dict[str, int]:
+    """Worker failures that the registry counted, by reason."""
+    return dict(pool.status().cluster.worker_failures)
 
 
 @pytest.fixture(autouse=True)
@@ -47,114 +50,120 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
+_keys = iter(range(1000))
+
+
+async def compile_(pool: Pool, *steps: list[Any], key: str = "") -> Outcome:
+    """Compile one script, under a key that no other job has: a registry remembers."""
+    return await pool.compile(job(*steps, key=key or f"{next(_keys):064x}"), lambda: None)
+
+
+async def describe(pool: Pool) -> dict[str, Any]:
+    """What the next free worker sees of itself."""
+    outcome = await compile_(pool, ["describe"])
+    assert isinstance(outcome, Compiled), outcome
+    seen: dict[str, Any] = json.loads(outcome.artifact)
+    return seen
+
+
 async def test_one_life_of_a_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One Ray for many cases: each start of Ray takes seconds."""
     monkeypatch.setenv("HOME", "/nonexistent")
-    recorder = Recorder()
-    async with ray_pool(tmp_path / "scratch", recorder, compile_timeout=20.0) as pool:
-        # A graph goes in and its artifact comes back.
-        calls: list[str] = []
-        outcome = await compile_(pool, ["sleep", 0])
+    async with ray_pool(tmp_path / "scratch", compile_timeout=10.0, room_timeout=3.0) as pool:
+        # A graph goes in and its artifact comes back, whole.
+        outcome = await compile_(pool, ["size", 2**20])
         assert isinstance(outcome, Compiled)
-        assert outcome.artifact == scripted.artifact_of(script(["sleep", 0]))
+        assert outcome.artifact == scripted.artifact_of(script(["size", 2**20]), 2**20)
         assert outcome.phases.keys() == {"compile"}
 
-        # The actor is no rank, no client, and keeps its caches where it was told to.
+        # The worker is no rank and no client, and has its CPU and no more.
         seen = await describe(pool)
         assert seen["env"]["INDUCTORD"] == "0"
-        assert Path(seen["env"]["TORCHINDUCTOR_CACHE_DIR"]).is_relative_to(tmp_path)
+        assert seen["threads"] == 1
 
-        # A failure of the graph costs no actor, nor does an artifact over the limit.
+        # A failure of the graph costs no worker, nor does an artifact over the limit.
         outcome = await compile_(pool, ["fail", "no such op"])
         assert isinstance(outcome, Failed)
-        assert (outcome.failure.kind, outcome.retryable) == (FailureKind.FAILURE_KIND_COMPILE_ERROR, False)
+        assert (outcome.failure.kind, outcome.failure.message) == (
+            FailureKind.FAILURE_KIND_COMPILE_ERROR,
+            "no such op",
+        )
         outcome = await compile_(pool, ["size", 2**20 + 1])
         assert isinstance(outcome, Failed)
         assert outcome.failure.kind == FailureKind.FAILURE_KIND_TOO_LARGE
         assert (await describe(pool))["pid"] == seen["pid"]
-        assert recorder.failures == []
 
-        # An actor that dies in mid-compile, or raises, is replaced.
-        for step, told in ((["die"], "ActorDiedError"), (["raise_", "a defect"], "RuntimeError: a defect")):
-            outcome = await compile_(pool, step)
-            assert isinstance(outcome, Failed)
-            assert (outcome.failure.kind, outcome.retryable) == (FailureKind.FAILURE_KIND_WORKER_DIED, True)
-            assert told in outcome.failure.message
-            assert "\n" not in outcome.failure.message
-            assert isinstance(await compile_(pool), Compiled)
-        assert recorder.failures == [WorkerFailure.DIED] * 2
+        # A worker that dies at every try fails the graph, and the next is served.
+        outcome = await compile_(pool, ["die"])
+        assert isinstance(outcome, Failed)
+        assert outcome.failure.kind == FailureKind.FAILURE_KIND_WORKER_DIED
+        assert "\n" not in outcome.failure.message
+        # An endless compile is ended.
+        outcome = await compile_(pool, ["touch", str(tmp_path / "endless")], ["spin"])
+        assert isinstance(outcome, Failed)
+        assert outcome.failure.kind == FailureKind.FAILURE_KIND_TIMEOUT
+        await until(lambda: not alive(int((tmp_path / "endless").read_text())), "the worker is gone")
+        assert isinstance(await compile_(pool), Compiled)
+        await until(lambda: failures(pool) == {"died": 2, "timeout": 1}, "all are counted")
+        assert pool.status().cluster.retries == 1
 
         # One that dies idle costs no job.
         psutil.Process((await describe(pool))["pid"]).kill()
         assert isinstance(await compile_(pool), Compiled)
-        assert pool.status().crashes == 3
 
-        # A cancelled job ends its actor; jobs wait in order meanwhile.
+        # A job that was cancelled before a worker took it is not compiled.
+        calls: list[str] = []
+        key, go = "a" * 64, tmp_path / "go"
         running = asyncio.create_task(
-            pool.compile(job(["touch", str(tmp_path / "pid")], ["spin"]), lambda: calls.append("started"))
+            pool.compile(job(["wait_for", str(go)], key=key), lambda: calls.append("started"))
         )
-        await until((tmp_path / "pid").exists, "it runs")
-        waiting = asyncio.create_task(compile_(pool))
+        await until(lambda: calls == ["started"], "it runs")
+        waiting = asyncio.create_task(compile_(pool, ["touch", str(tmp_path / "never")]))
         await until(lambda: pool.status().queued == 1, "one waits")
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert isinstance(await waiting, Compiled)
+        waiting.cancel()
+        await until(lambda: pool.status().queued == 0, "nobody waits")
+        # Who asks for what runs gets it, and is not told that a worker started for it.
+        joining = asyncio.create_task(pool.compile(job(key=key), lambda: calls.append("started twice")))
+        await until(lambda: pool.status().cluster.waiting == 2, "two wait for it")
+        go.touch()
+        outcomes = await asyncio.gather(running, joining)
+        assert all(isinstance(outcome, Compiled) for outcome in outcomes)
         assert calls == ["started"]
-        await until(lambda: not alive(int((tmp_path / "pid").read_text())), "the actor is gone")
-        assert recorder.failures[3:] == [WorkerFailure.CANCELLED]
+        assert not (tmp_path / "never").exists()
+
+        # Where no worker fits, the reason is said at once, and where none has room, soon.
+        for graph, why in (
+            (Job("b" * 64, script(), Toolchain(torch="9.9")), "torch '0.0-scripted', not '9.9'"),
+            (Job("c" * 64, script(), Toolchain(), needs_device=True), "no node of the cluster had room within 3 s for"),
+        ):
+            outcome = await pool.compile(graph, lambda: None)
+            assert isinstance(outcome, Failed)
+            assert outcome.failure.kind == FailureKind.FAILURE_KIND_POOL_UNAVAILABLE
+            assert why in outcome.failure.message
 
         # What runs at stop is answered.
-        running = asyncio.create_task(compile_(pool, ["spin"]))
+        running = asyncio.create_task(compile_(pool, ["wait_for", "/never"]))
         await until(lambda: pool.status().busy == 1, "it runs")
-        await pool.stop(1.0)
+        await pool.stop(30.0)
         outcome = await running
         assert isinstance(outcome, Failed)
         assert outcome.failure.kind == FailureKind.FAILURE_KIND_POOL_UNAVAILABLE
 
 
-async def test_an_endless_compile_is_ended(tmp_path: Path) -> None:
-    recorder = Recorder()
-    async with ray_pool(tmp_path / "scratch", recorder, compile_timeout=3.0, max_workers=2) as pool:
-        outcome = await compile_(pool, ["touch", str(tmp_path / "pid")], ["spin"])
-        assert isinstance(outcome, Failed)
-        assert (outcome.failure.kind, outcome.retryable) == (FailureKind.FAILURE_KIND_TIMEOUT, False)
-        await until(lambda: not alive(int((tmp_path / "pid").read_text())), "the actor is gone")
-        assert isinstance(await compile_(pool), Compiled)
-    assert recorder.failures == [WorkerFailure.TIMEOUT]
-
-
-def test_no_ray_at_the_address_is_said_so(tmp_path: Path) -> None:
-    # In a process of its own: Ray reads how long it tries when it is imported.
-    program = """
-import asyncio, pathlib, sys
-from inductord.worker.pool import PoolUnavailable
-from inductord.worker.ray_pool import RayPool, RayPoolConfig
-
-async def main():
-    pool = RayPool(RayPoolConfig(scratch=pathlib.Path(sys.argv[1]), max_artifact_bytes=1, address="ray://127.0.0.1:1"))
-    try:
+async def test_no_ray_at_the_address_is_said_so(tmp_path: Path) -> None:
+    pool = RayPool(RayPoolConfig(scratch=tmp_path, max_artifact_bytes=1, address="ray://127.0.0.1:1"))
+    with pytest.raises(PoolUnavailable, match=r"no Ray answers at ray://127\.0\.0\.1:1: "):
         await pool.start()
-    except PoolUnavailable as error:
-        print(error)
+    outcome = await pool.compile(job(), lambda: None)
     await pool.stop(1.0)
-
-asyncio.run(main())
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "1"},
-    )
-    assert done.stdout.startswith("no Ray answers at ray://127.0.0.1:1: ")
-    assert list(tmp_path.iterdir()) == []
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind == FailureKind.FAILURE_KIND_POOL_UNAVAILABLE
 
 
 async def test_ray_not_installed_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules/ray.py").write_text("raise ImportError('no ray here')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
     pool = RayPool(RayPoolConfig(scratch=tmp_path, max_artifact_bytes=1, address="local"))
     with pytest.raises(PoolUnavailable, match=r"inductord\[ray\]"):
         await pool.start()
@@ -162,7 +171,7 @@ async def test_ray_not_installed_is_said_so(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("pool", ["local", "ray"])
-def test_ray_is_imported_for_its_own_pool_alone_and_torch_for_none(pool: str) -> None:
+def test_pools_import_neither_ray_nor_torch(pool: str) -> None:
     program = (
         "import json, sys; import inductord.worker.{0}_pool; "
         "print(json.dumps([name for name in ('ray', 'torch', 'grpc') if name in sys.modules]))"

@@ -2,11 +2,9 @@
 
 import argparse
 import asyncio
-import os
 from pathlib import Path
 
 from support.pools import SCRIPTED
-from workers import scripted
 
 from inductord.v1.compiler_pb2 import Toolchain
 from inductord.worker.local_pool import LocalPool, LocalPoolConfig
@@ -18,13 +16,12 @@ def make_pool(ray: bool, scratch: Path) -> Pool:
     """A pool with scripted workers."""
     if not ray:
         return LocalPool(LocalPoolConfig(scratch=scratch, max_artifact_bytes=2**20, max_workers=2, command=SCRIPTED))
-    environment = {"PYTHONPATH": os.environ["PYTHONPATH"]}
-    config = RayPoolConfig(scratch=scratch, max_artifact_bytes=2**20, address="local", environment=environment)
-    return RayPool(config, warm=scripted.warm, compile_graph=scripted.compile_graph)
+    return RayPool(RayPoolConfig(scratch=scratch, max_artifact_bytes=2**20, address="local", command=SCRIPTED))
 
 
-async def main(pool: Pool, graph: bytes) -> None:
+async def main(ray: bool, scratch: Path, graph: bytes) -> None:
     """Compile ``graph`` and wait for ever."""
+    pool = make_pool(ray, scratch)
     await pool.start()
     await pool.compile(Job(key="0" * 64, graph=graph, toolchain=Toolchain()), lambda: None)
     await asyncio.Event().wait()
@@ -36,4 +33,4 @@ if __name__ == "__main__":
     parser.add_argument("scratch", type=Path)
     parser.add_argument("graph")
     options = parser.parse_args()
-    asyncio.run(main(make_pool(options.ray, options.scratch), options.graph.encode()))
+    asyncio.run(main(options.ray, options.scratch, options.graph.encode()))

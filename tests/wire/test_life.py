@@ -243,7 +243,7 @@ def test_without_ray_the_local_pool_serves_and_says_so(start_daemon: Callable[..
     assert asyncio.run(compile_one())
     pool = daemon.status().pool
     assert pool.kind == "local"
-    assert "ray cannot be had" in pool.note
+    assert "Ray cannot be had, the local pool serves: no Ray answers at ray://127.0.0.1:1" in pool.note
 
 
 def test_reflection_only_when_asked_for(start_daemon: Callable[..., DaemonProcess], daemon: DaemonProcess) -> None:

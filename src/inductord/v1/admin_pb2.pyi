@@ -72,7 +72,7 @@ class Status(_message.Message):
     def __init__(self, version: _Optional[_Union[_compiler_pb2.Version, _Mapping]] = ..., pid: _Optional[int] = ..., uptime_seconds: _Optional[float] = ..., address: _Optional[str] = ..., metrics_address: _Optional[str] = ..., draining: bool = ..., pool: _Optional[_Union[PoolStatus, _Mapping]] = ..., store: _Optional[_Union[StoreStatus, _Mapping]] = ..., compiles: _Optional[_Iterable[_Union[RunningCompile, _Mapping]]] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ..., rss_bytes: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobSummary, _Mapping]]] = ..., listen: _Optional[str] = ...) -> None: ...
 
 class PoolStatus(_message.Message):
-    __slots__ = ("kind", "max_workers", "starting", "idle", "busy", "queued", "crashes", "note")
+    __slots__ = ("kind", "max_workers", "starting", "idle", "busy", "queued", "crashes", "note", "cluster")
     KIND_FIELD_NUMBER: _ClassVar[int]
     MAX_WORKERS_FIELD_NUMBER: _ClassVar[int]
     STARTING_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +81,7 @@ class PoolStatus(_message.Message):
     QUEUED_FIELD_NUMBER: _ClassVar[int]
     CRASHES_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
     kind: str
     max_workers: int
     starting: int
@@ -89,7 +90,57 @@ class PoolStatus(_message.Message):
     queued: int
     crashes: int
     note: str
-    def __init__(self, kind: _Optional[str] = ..., max_workers: _Optional[int] = ..., starting: _Optional[int] = ..., idle: _Optional[int] = ..., busy: _Optional[int] = ..., queued: _Optional[int] = ..., crashes: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
+    cluster: ClusterStatus
+    def __init__(self, kind: _Optional[str] = ..., max_workers: _Optional[int] = ..., starting: _Optional[int] = ..., idle: _Optional[int] = ..., busy: _Optional[int] = ..., queued: _Optional[int] = ..., crashes: _Optional[int] = ..., note: _Optional[str] = ..., cluster: _Optional[_Union[ClusterStatus, _Mapping]] = ...) -> None: ...
+
+class ClusterStatus(_message.Message):
+    __slots__ = ("address", "registry", "uptime_seconds", "cpu_seconds", "daemons", "flights", "waiting", "compiles", "retries", "led", "joined", "found", "failed", "silent_daemons", "lost_artifacts", "kept_artifacts", "kept_bytes", "reattached", "worker_failures")
+    class WorkerFailuresEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    REGISTRY_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    CPU_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DAEMONS_FIELD_NUMBER: _ClassVar[int]
+    FLIGHTS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    COMPILES_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
+    LED_FIELD_NUMBER: _ClassVar[int]
+    JOINED_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    SILENT_DAEMONS_FIELD_NUMBER: _ClassVar[int]
+    LOST_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REATTACHED_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    registry: str
+    uptime_seconds: float
+    cpu_seconds: float
+    daemons: int
+    flights: int
+    waiting: int
+    compiles: int
+    retries: int
+    led: int
+    joined: int
+    found: int
+    failed: int
+    silent_daemons: int
+    lost_artifacts: int
+    kept_artifacts: int
+    kept_bytes: int
+    reattached: int
+    worker_failures: _containers.ScalarMap[str, int]
+    def __init__(self, address: _Optional[str] = ..., registry: _Optional[str] = ..., uptime_seconds: _Optional[float] = ..., cpu_seconds: _Optional[float] = ..., daemons: _Optional[int] = ..., flights: _Optional[int] = ..., waiting: _Optional[int] = ..., compiles: _Optional[int] = ..., retries: _Optional[int] = ..., led: _Optional[int] = ..., joined: _Optional[int] = ..., found: _Optional[int] = ..., failed: _Optional[int] = ..., silent_daemons: _Optional[int] = ..., lost_artifacts: _Optional[int] = ..., kept_artifacts: _Optional[int] = ..., kept_bytes: _Optional[int] = ..., reattached: _Optional[int] = ..., worker_failures: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class StoreStatus(_message.Message):
     __slots__ = ("path", "entries", "bytes", "max_bytes", "memory_bytes", "evictions", "quarantined", "note", "shared")

@@ -159,7 +159,7 @@ class CompileRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[OpenCompile, _Mapping]] = ..., graph: _Optional[_Union[BlobHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ..., refused: _Optional[_Union[GraphRefused, _Mapping]] = ..., send_artifact: _Optional[_Union[SendArtifact, _Mapping]] = ...) -> None: ...
 
 class OpenCompile(_message.Message):
-    __slots__ = ("client", "key", "toolchain", "kind", "requester", "nodes", "key_parts", "reads_files", "speculative")
+    __slots__ = ("client", "key", "toolchain", "kind", "requester", "nodes", "key_parts", "reads_files", "speculative", "needs_device")
     class KeyPartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -176,6 +176,7 @@ class OpenCompile(_message.Message):
     KEY_PARTS_FIELD_NUMBER: _ClassVar[int]
     READS_FILES_FIELD_NUMBER: _ClassVar[int]
     SPECULATIVE_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_DEVICE_FIELD_NUMBER: _ClassVar[int]
     client: Version
     key: str
     toolchain: Toolchain
@@ -185,7 +186,8 @@ class OpenCompile(_message.Message):
     key_parts: _containers.ScalarMap[str, str]
     reads_files: bool
     speculative: bool
-    def __init__(self, client: _Optional[_Union[Version, _Mapping]] = ..., key: _Optional[str] = ..., toolchain: _Optional[_Union[Toolchain, _Mapping]] = ..., kind: _Optional[_Union[GraphKind, str]] = ..., requester: _Optional[_Union[Requester, _Mapping]] = ..., nodes: _Optional[int] = ..., key_parts: _Optional[_Mapping[str, str]] = ..., reads_files: bool = ..., speculative: bool = ...) -> None: ...
+    needs_device: bool
+    def __init__(self, client: _Optional[_Union[Version, _Mapping]] = ..., key: _Optional[str] = ..., toolchain: _Optional[_Union[Toolchain, _Mapping]] = ..., kind: _Optional[_Union[GraphKind, str]] = ..., requester: _Optional[_Union[Requester, _Mapping]] = ..., nodes: _Optional[int] = ..., key_parts: _Optional[_Mapping[str, str]] = ..., reads_files: bool = ..., speculative: bool = ..., needs_device: bool = ...) -> None: ...
 
 class Requester(_message.Message):
     __slots__ = ("job", "rank", "world_size", "pid")
