@@ -26,14 +26,14 @@ PRIVATE = ("corp", "home", "internal", "intranet", "lan", "local")
 
 
 def texts() -> Iterator[tuple[Path, str]]:
-    """Each file that git tracks, or would, except symlinks."""
+    """Each file that git tracks, or would, except symlinks and pictures."""
     needs_program("git", "git")
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(listing, cwd=REPO, capture_output=True, text=True, check=False)
     needs(done.returncode == 0, "a git checkout, which says what files are the project's")
     for name in filter(None, done.stdout.split("\0")):
         path = REPO / name
-        if path.is_file() and not path.is_symlink():
+        if path.is_file() and not path.is_symlink() and path.suffix != ".png":
             yield path, path.read_text()
 
 
