@@ -25,6 +25,7 @@ class Errand:
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
         self._events: queue.SimpleQueue[tuple[str, Progress | None]] = queue.SimpleQueue()
+        self._unread: list[tuple[str, Progress | None]] = []
         self._serialized: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
         self._received: Received | None = None
         self._error: BaseException | None = None
@@ -46,11 +47,11 @@ class Errand:
 
     def send_off(self, serialize: Serialize) -> None:
         """Return when the daemon has what it needs for now: the graph, or the word that another rank sends it."""
-        event, _ = self._events.get()
+        event, news = self._events.get()
         if event == _WANTED:
             self._answer(serialize)
         else:
-            self._events.put((event, None))
+            self._unread.append((event, news))
 
     def _answer(self, serialize: Serialize) -> None:
         try:
@@ -65,7 +66,7 @@ class Errand:
             Whatever the conversation or ``serialize`` raised.
         """
         while True:
-            event, news = self._events.get()
+            event, news = self._unread.pop() if self._unread else self._events.get()
             if event == _WANTED:
                 self._answer(serialize)
             elif event == _DONE:

@@ -14,6 +14,7 @@ import pytest
 
 from inductord.compiler.adapter import ambient
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.regions.reasons import WholeReason
 from inductord.daemon.cli.app import inductord
 from inductord.daemon.config import DaemonConfig
 from inductord.v1.compiler_pb2 import Toolchain
@@ -78,6 +79,12 @@ def test_tables_made_from_the_code_are_fresh() -> None:
 def test_every_reason_has_one_row() -> None:
     rows = Counter(FIRST_CELL.findall((ROOT / "docs" / "fallbacks.md").read_text()))
     assert rows == Counter(reason.value for reason in Fallback)
+
+
+def test_every_reason_to_compile_a_graph_whole_has_one_row() -> None:
+    text = (ROOT / "docs" / "regions.md").read_text()
+    rows = Counter(FIRST_CELL.findall(text[text.index("## What is compiled whole") :]))
+    assert rows == Counter(reason.value for reason in WholeReason)
 
 
 def test_the_variables_of_a_rank_are_those_that_it_reads() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.regions.reasons import WholeReason
 from inductord.compiler.settings import RankSettings
 from inductord.compiler.telemetry import MAX_KEYS, MAX_KEYS_A_REPORT, Telemetry
 from inductord.v1.compiler_pb2 import SERVED_HIT, SERVED_JOINED, SERVED_LED
@@ -171,6 +172,26 @@ def run_rank(folder: Path, *args: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-c", _RANK, *args], env=env, capture_output=True, text=True, timeout=60, check=True
     )
+
+
+def test_graphs_in_pieces_and_whole_ones_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    telemetry = Telemetry(SETTINGS)
+    telemetry.composed(25, 4)
+    telemetry.composed(7, 4)
+    telemetry.not_cut(None, "")
+    with caplog.at_level(logging.INFO, "inductord"):
+        for _ in range(2):
+            telemetry.not_cut(WholeReason.NO_REPEATS, "no two pieces are equal")
+            telemetry.not_cut(WholeReason.ERROR, "KeyError: 'x'")
+    stats = telemetry.snapshot()
+    assert dict(stats.regions) == {"composed": 2, "off": 1, "whole": 4}
+    assert dict(stats.whole_graphs) == {"no_repeats": 2, "error": 2}
+    assert (stats.region_pieces, stats.region_distinct) == (32, 8)
+    # Once a reason; what nobody expected is a warning.
+    assert [(record.levelname, "(error)" in record.message) for record in caplog.records] == [
+        ("INFO", False),
+        ("WARNING", True),
+    ]
 
 
 def test_the_counts_are_left_in_a_file_at_exit(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""Graphs in pieces through the service: the layers of models of different depth are compiled once, and the numbers are those
+of the same pieces compiled by the rank itself."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.daemon import DaemonProcess
+from support.training import NO_GRAPH_CACHE, Ended, Running, environment, python, train
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
+
+DEPTHS = ("3", "5")
+AUTO = {"INDUCTORD_REGIONS": "auto", **NO_GRAPH_CACHE}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A rank that nobody serves."""
+    folder = tmp_path_factory.mktemp("alone")
+    running = Running(python("regions.py", *DEPTHS), environment(folder, f"unix:{folder}/nobody.sock", **AUTO))
+    yield running
+    with running.process:
+        running.process.kill()
+
+
+@pytest.fixture(scope="module")
+def served(alone: Running, real_daemon: DaemonProcess, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """A rank of the service, beside the other."""
+    return train(tmp_path_factory.mktemp("served"), python("regions.py", *DEPTHS), real_daemon.address, **AUTO)
+
+
+def test_the_layers_of_both_models_are_compiled_once(served: Ended) -> None:
+    (report,) = served.reports
+    assert report["regions"] == {"composed": "2"}
+    assert "whole_graphs" not in report
+    distinct, pieces = int(report["region_distinct"]), int(report["region_pieces"])
+    # What the deeper model has more of is pieces, not distinct ones. Forward and backward of each.
+    assert pieces > distinct
+    assert served.fallbacks == {}
+    assert served.count("led") == len(served.keys) == distinct
+    assert served.count("hits") == distinct
+
+
+def test_the_numbers_are_those_of_the_same_pieces_compiled_by_the_rank(served: Ended, alone: Running) -> None:
+    by_itself = alone.finish()
+    assert served.result == by_itself.result
+    (report,) = by_itself.reports
+    assert report["regions"] == {"composed": "2"}
+    assert set(by_itself.fallbacks) == {"daemon_absent"}
+
+
+def test_a_second_job_with_a_deeper_model_compiles_nothing(
+    served: Ended, real_daemon: DaemonProcess, tmp_path: Path
+) -> None:
+    """Through the other door, and with a word of the script where the environment says nothing."""
+    command = python("regions.py", "--backend", "inductord", "--regions", "force", "7")
+    ended = train(tmp_path, command, real_daemon.address, INDUCTORD=None, INDUCTORD_REGIONS=None, **NO_GRAPH_CACHE)
+    assert ended.count("led") == 0, ended.err
+    assert ended.count("hits") == ended.count("requests") > 0
+    assert ended.keys <= served.keys
+    (report,) = ended.reports
+    assert report["regions"] == {"composed": "1"}

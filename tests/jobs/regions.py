@@ -1,0 +1,54 @@
+"""One rank trains decoders that differ in depth alone, as stages of a pipeline do, three steps each.
+
+    python regions.py [--backend inductord] [--regions off|auto|force] DEPTH ...
+
+Prints, by depth, losses and a digest of the last gradients, exact; at the end, of a model under ``no_grad``, an output.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from _deep import Decoder
+
+torch.set_num_threads(1)
+VOCABULARY, WIDTH, LENGTH = 32, 32, 16
+
+
+def train(depth: int, **how: Any) -> dict[str, Any]:
+    """Exact losses, digest of gradients, and the loss without gradients."""
+    torch.manual_seed(depth)
+    model = Decoder(VOCABULARY, depth, WIDTH, 2, LENGTH)
+    compiled = torch.compile(model, **how)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        tokens = torch.randint(0, VOCABULARY, (2, LENGTH + 1))
+        loss = compiled(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item().hex())
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    digest = hashlib.sha256(b"".join(gradient.numpy().tobytes() for gradient in gradients)).hexdigest()
+    return {"losses": losses, "gradients": digest}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backend", default="inductor")
+    parser.add_argument("--regions")
+    parser.add_argument("depths", type=int, nargs="+")
+    args = parser.parse_args()
+    how = {"options": {"inductord_regions": args.regions}} if args.regions else {}
+    print(json.dumps([train(depth, backend=args.backend, **how) for depth in args.depths]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""A compile that is asked for while the thread that asks does other things."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from inductord.compiler.client import Received
+from inductord.compiler.errand import Errand
+from inductord.v1.compiler_pb2 import SERVED_LED, Progress
+
+pytestmark = pytest.mark.unit
+
+ARTIFACT = Received(b"artifact", SERVED_LED, 1.0)
+Tell = Callable[[Progress], None]
+
+
+def ignore(_: Progress) -> None:
+    """Nobody looks."""
+
+
+def never() -> bytes:
+    raise AssertionError("nobody wants the graph")
+
+
+def test_the_graph_is_serialised_by_the_thread_that_asks() -> None:
+    sent: list[bytes] = []
+    serialised_by: list[int] = []
+
+    def talk(serialize: Callable[[], bytes], _: Tell) -> Received:
+        sent.append(serialize())
+        return ARTIFACT
+
+    def serialize() -> bytes:
+        serialised_by.append(threading.get_ident())
+        return b"graph"
+
+    errand = Errand(talk)
+    errand.send_off(serialize)
+    assert errand.result(never, ignore) == ARTIFACT
+    assert sent == [b"graph"]
+    assert serialised_by == [threading.get_ident()]
+
+
+def test_it_does_not_wait_for_the_artifact() -> None:
+    go_on = threading.Event()
+
+    def talk(_: Callable[[], bytes], tell: Tell) -> Received:
+        tell(Progress(elapsed_seconds=1))
+        assert go_on.wait(60)
+        tell(Progress(elapsed_seconds=2))
+        return ARTIFACT
+
+    errand = Errand(talk)
+    errand.send_off(never)  # another rank sends it
+    go_on.set()
+    told: list[float] = []
+    assert errand.result(never, lambda progress: told.append(progress.elapsed_seconds)) == ARTIFACT
+    assert told == [1, 2]
+
+
+def test_the_graph_may_be_wanted_late() -> None:
+    """Whoever was to send it went away."""
+
+    def talk(serialize: Callable[[], bytes], tell: Tell) -> Received:
+        tell(Progress())
+        return Received(serialize(), SERVED_LED, 1.0)
+
+    errand = Errand(talk)
+    errand.send_off(never)
+    assert errand.result(lambda: b"graph", ignore).artifact == b"graph"
+
+
+@pytest.mark.parametrize("in_serialising", [True, False])
+def test_what_is_raised_reaches_who_waits(in_serialising: bool) -> None:
+    def talk(serialize: Callable[[], bytes], _: Tell) -> Received:
+        serialize()
+        raise ConnectionError("lost")
+
+    def serialize() -> bytes:
+        if in_serialising:
+            raise ValueError("cannot")
+        return b"graph"
+
+    errand = Errand(talk)
+    errand.send_off(serialize)
+    with pytest.raises(ValueError if in_serialising else ConnectionError, match="cannot" if in_serialising else "lost"):
+        errand.result(never, ignore)
