@@ -257,7 +257,8 @@ def test_doctor_names_what_is_wrong(cli: Cli) -> None:
 
 def test_help_of_every_command(cli: Cli) -> None:
     names = [line.split()[0] for line in cli("--help").stdout.partition("Commands:")[2].splitlines() if line.strip()]
-    assert {"run", "serve", "stop", "status", "report", "store", "explain", "token", "config", "doctor"} == set(names)
+    daemons = {"serve", "stop", "status", "report", "store", "explain", "token", "config", "doctor"}
+    assert daemons | {"run", "record", "warm"} == set(names)
     for name in names:
         helped = cli(name, "--help")
         assert helped.returncode == 0, helped.stderr
