@@ -3,7 +3,7 @@
 from inductord.daemon.metrics.job_labels import short
 
 KEY_DIGITS = 16
-"""`inductord explain` takes the beginning of a key. OpenMetrics allows an exemplar 128 characters in all."""
+"""`inductord store show` takes the beginning of a key. OpenMetrics allows an exemplar 128 characters in all."""
 
 
 def exemplar(*, job: str, key: str = "") -> dict[str, str]:

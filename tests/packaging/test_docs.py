@@ -22,7 +22,7 @@ from inductord.v1.compiler_pb2 import Toolchain
 pytestmark = pytest.mark.packaging
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
@@ -60,8 +60,16 @@ def test_links_resolve(document: Path) -> None:
 
 
 def test_every_document_is_reached_from_the_readme() -> None:
-    reached = {(ROOT / link).resolve() for link in LINK.findall((ROOT / "README.md").read_text())}
-    assert {path for path in DOCUMENTS if path.name != "README.md"} - reached == set()
+    reached: set[Path] = set()
+    todo = [ROOT / "README.md"]
+    while todo:
+        document = todo.pop()
+        if document in reached or document.suffix != ".md":
+            continue
+        reached.add(document)
+        links = (link.partition("#")[0] for link in LINK.findall(document.read_text()) if "://" not in link)
+        todo += [(document.parent / link).resolve() for link in links if link]
+    assert set(DOCUMENTS) - reached == set()
 
 
 def test_tables_made_from_the_code_are_fresh() -> None:

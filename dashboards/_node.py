@@ -1,0 +1,259 @@
+"""The daemon of a node: requests, phases, store, pool, gRPC, its own process."""
+
+from _parts import NODE, Query, board, heat, lines, number, quantiles
+from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+
+def _rate(name: str, by: str = "", more: str = "") -> str:
+    aggregated = f"sum by ({by})" if by else "sum"
+    return f"{aggregated} (rate({name}{{{NODE}{more}}}[$__rate_interval]))"
+
+
+def _process(name: str) -> str:
+    # Every process has such metrics; the daemon's are those beside ours.
+    return f"{name} and on (instance) inductord_build_info{{{NODE}}}"
+
+
+def made() -> Dashboard:
+    """The dashboard."""
+    return board(
+        "inductord-node",
+        "inductord / Node daemon",
+        "One daemon, or some: what they serve, where the time goes, store, workers, process.",
+        [
+            (
+                "Overview",
+                [
+                    number("In flight", "Graphs on their way.", f"sum(inductord_inflight_compiles{{{NODE}}})"),
+                    number("Queue", "Graphs that wait for a worker.", f"sum(inductord_queue_depth{{{NODE}}})"),
+                    number(
+                        "Waiting", "Requests that wait for an artifact.", f"sum(inductord_waiting_requests{{{NODE}}})"
+                    ),
+                    number("Artifacts", "Entries of the store.", f"sum(inductord_store_entries{{{NODE}}})"),
+                    number(
+                        "Store",
+                        "Part of the store's size that is in use.",
+                        f"max(inductord_store_bytes{{{NODE}}} / inductord_store_max_bytes{{{NODE}}})",
+                        unit="percentunit",
+                        steps=[(0.9, "orange")],
+                    ),
+                    number(
+                        "Pool as asked for",
+                        "1 while a daemon's pool is not the one that was asked for.",
+                        f"max(inductord_pool_degraded{{{NODE}}})",
+                        steps=[(1, "red")],
+                    ),
+                ],
+            ),
+            (
+                "Requests",
+                [
+                    lines(
+                        "Requests",
+                        "Requests for artifacts, by how they ended.",
+                        [Query(_rate("inductord_compile_requests_total", "result"), "{{result}}")],
+                        unit="reqps",
+                        stacked=True,
+                    ),
+                    lines(
+                        "Wait for an artifact",
+                        "From a request to its artifact's first byte.",
+                        quantiles("inductord_wait_seconds_bucket"),
+                        unit="s",
+                    ),
+                    lines(
+                        "Wait by role",
+                        "Average wait of hits, joiners and leaders.",
+                        [
+                            Query(
+                                f"{_rate('inductord_wait_seconds_sum', 'role')}"
+                                f" / ({_rate('inductord_wait_seconds_count', 'role')} > 0)",
+                                "{{role}}",
+                            )
+                        ],
+                        unit="s",
+                    ),
+                ],
+            ),
+            (
+                "Phases",
+                [
+                    heat(
+                        "Compiles",
+                        "Wall clock of one compile in its worker.",
+                        "inductord_compile_duration_seconds_bucket",
+                    ),
+                    lines(
+                        "Phases of workers",
+                        "Seconds a second that workers spend in each phase of a compile.",
+                        [Query(_rate("inductord_phase_duration_seconds_sum", "phase"), "{{phase}}")],
+                        stacked=True,
+                    ),
+                    lines(
+                        "Phases of ranks",
+                        "Seconds a second that ranks spend in each phase, as they report it.",
+                        [
+                            Query(
+                                _rate("inductord_rank_phase_duration_seconds_sum", "phase", ',phase!="serialize"'),
+                                "{{phase}}",
+                            )
+                        ],
+                        stacked=True,
+                    ),
+                    heat(
+                        "Dynamo on ranks",
+                        "Tracing, for each report of a rank.",
+                        'inductord_rank_phase_duration_seconds_bucket{phase="dynamo"}',
+                    ),
+                    heat(
+                        "AOTAutograd on ranks",
+                        "AOTAutograd and the passes before Inductor, for each report of a rank.",
+                        'inductord_rank_phase_duration_seconds_bucket{phase="aot"}',
+                    ),
+                    heat(
+                        "Waiting of ranks",
+                        "Waiting for artifacts, for each report of a rank.",
+                        'inductord_rank_phase_duration_seconds_bucket{phase="wait"}',
+                    ),
+                    lines(
+                        "Installing artifacts",
+                        "Average time that a rank takes to install one.",
+                        [
+                            Query(
+                                f"{_rate('inductord_load_duration_seconds_sum')}"
+                                f" / ({_rate('inductord_load_duration_seconds_count')} > 0)",
+                                "load",
+                            )
+                        ],
+                        unit="s",
+                    ),
+                    lines(
+                        "Failed compiles",
+                        "Compiles that failed, by reason.",
+                        [Query(_rate("inductord_compile_failures_total", "reason"), "{{reason}}")],
+                        unit="cps",
+                        stacked=True,
+                    ),
+                    lines(
+                        "Fallbacks",
+                        "Graphs that ranks compiled themselves, by reason.",
+                        [Query(f"{_rate('inductord_fallback_total', 'reason')} > 0", "{{reason}}")],
+                        unit="cps",
+                        stacked=True,
+                    ),
+                ],
+            ),
+            (
+                "Store",
+                [
+                    lines(
+                        "Size",
+                        "Bytes on disk, in memory, and at most on disk.",
+                        [
+                            Query(f"sum(inductord_store_bytes{{{NODE}}})", "disk"),
+                            Query(f"sum(inductord_store_memory_bytes{{{NODE}}})", "memory"),
+                            Query(f"sum(inductord_store_max_bytes{{{NODE}}})", "most"),
+                        ],
+                        unit="bytes",
+                    ),
+                    lines(
+                        "Reads",
+                        "Artifacts read, by tier; lent ones are read by ranks themselves.",
+                        [Query(_rate("inductord_store_reads_total", "tier"), "{{tier}}")],
+                        unit="ops",
+                        stacked=True,
+                    ),
+                    lines(
+                        "Evictions and damage",
+                        "Entries that had to leave, artifacts found damaged, writes that the disk did not take.",
+                        [
+                            Query(_rate("inductord_store_evictions_total", "reason"), "evicted: {{reason}}"),
+                            Query(_rate("inductord_store_quarantined_total"), "quarantined"),
+                            Query(_rate("inductord_store_write_failures_total"), "write failures"),
+                        ],
+                        unit="ops",
+                    ),
+                ],
+            ),
+            (
+                "Pool",
+                [
+                    lines(
+                        "Workers",
+                        "Workers by state, and how many there may be.",
+                        [
+                            Query(f"sum by (state) (inductord_workers{{{NODE}}})", "{{state}}"),
+                            Query(f"sum(inductord_workers_max{{{NODE}}})", "most"),
+                        ],
+                    ),
+                    lines(
+                        "Use and saturation",
+                        "Part of the workers that are busy, and graphs that wait for one.",
+                        [
+                            Query(
+                                f'sum(inductord_workers{{{NODE},state="busy"}}) / sum(inductord_workers_max{{{NODE}}})',
+                                "busy",
+                            ),
+                            Query(f"sum(inductord_queue_depth{{{NODE}}})", "queue"),
+                        ],
+                    ),
+                    lines(
+                        "Worker failures",
+                        "Workers that did not end by themselves.",
+                        [Query(_rate("inductord_worker_failures_total", "reason"), "{{reason}}")],
+                        unit="cps",
+                        stacked=True,
+                    ),
+                ],
+            ),
+            (
+                "gRPC",
+                [
+                    lines(
+                        "RPCs",
+                        "RPCs completed, by method.",
+                        [Query(f"{_rate('grpc_server_handled_total', 'grpc_method')} > 0", "{{grpc_method}}")],
+                        unit="reqps",
+                        stacked=True,
+                    ),
+                    lines(
+                        "RPCs that failed",
+                        "By status code.",
+                        [Query(_rate("grpc_server_handled_total", "grpc_code", ',grpc_code!="OK"'), "{{grpc_code}}")],
+                        unit="reqps",
+                        stacked=True,
+                    ),
+                    lines(
+                        "Bytes",
+                        "Graphs from ranks, artifacts from workers, artifacts to ranks.",
+                        [
+                            Query(_rate("inductord_graph_bytes_total"), "graphs"),
+                            Query(_rate("inductord_artifact_bytes_total", "direction"), "artifacts {{direction}}"),
+                        ],
+                        unit="Bps",
+                    ),
+                ],
+            ),
+            (
+                "Process",
+                [
+                    lines(
+                        "CPU",
+                        "Cores that the daemon itself uses; its workers are not in it.",
+                        [Query(_process("rate(process_cpu_seconds_total[$__rate_interval])"), "{{instance}}")],
+                    ),
+                    lines(
+                        "Memory",
+                        "Resident memory of the daemon itself.",
+                        [Query(_process("process_resident_memory_bytes"), "{{instance}}")],
+                        unit="bytes",
+                    ),
+                    lines(
+                        "File descriptors",
+                        "Open ones.",
+                        [Query(_process("process_open_fds"), "{{instance}}")],
+                    ),
+                ],
+            ),
+        ],
+    )

@@ -1,0 +1,145 @@
+"""Daemons whose pool is a Ray cluster: what they ask of it, and how Ray itself fares.
+
+The row of Ray's own metrics needs Prometheus to scrape Ray as well, see docs/monitoring.md.
+"""
+
+from _parts import NODE, Query, bars, board, heat, lines, number
+from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+_ON_RAY = f'and on (instance) (inductord_pool_serving{{{NODE},pool="ray"}} == 1)'
+
+
+def _ours(name: str, more: str = "") -> str:
+    return f"({name}{{{NODE}{more}}} {_ON_RAY})"
+
+
+def made() -> Dashboard:
+    """The dashboard."""
+    return board(
+        "inductord-ray",
+        "inductord / Ray pool",
+        "Daemons that compile on Ray, and the Ray cluster itself.",
+        [
+            (
+                "Overview",
+                [
+                    number(
+                        "Daemons on Ray",
+                        "Daemons whose graphs are compiled on Ray.",
+                        f'sum(inductord_pool_serving{{{NODE},pool="ray"}})',
+                    ),
+                    number(
+                        "Daemons on their own",
+                        "Daemons whose graphs are compiled by processes of their node.",
+                        f'sum(inductord_pool_serving{{{NODE},pool="local"}})',
+                    ),
+                    number(
+                        "Not as asked for",
+                        "Daemons whose pool is not the one that was asked for.",
+                        f"sum(inductord_pool_degraded{{{NODE}}})",
+                        steps=[(1, "red")],
+                    ),
+                    number("Workers busy", "Workers on Ray that compile.", f"sum{_ours('inductord_workers', _BUSY)}"),
+                    number("Queue", "Graphs that wait for a worker on Ray.", f"sum{_ours('inductord_queue_depth')}"),
+                    number(
+                        "Most workers", "Workers that daemons may have on Ray.", f"sum{_ours('inductord_workers_max')}"
+                    ),
+                ],
+            ),
+            (
+                "Pool",
+                [
+                    lines(
+                        "Workers",
+                        "Workers on Ray by state.",
+                        [Query(f"sum by (state) {_ours('inductord_workers')}", "{{state}}")],
+                        stacked=True,
+                    ),
+                    lines(
+                        "Queue by node",
+                        "Graphs that wait for a worker on Ray, by the node that asks.",
+                        [Query(f"sum by (node) {_ours('inductord_queue_depth')}", "{{node}}")],
+                        stacked=True,
+                    ),
+                    bars(
+                        "Worker failures",
+                        "In the chosen time, by reason, on all pools. Empty is good.",
+                        [
+                            Query(
+                                f"sum by (reason) (increase(inductord_worker_failures_total{{{NODE}}}[$__range])) > 0",
+                                "{{reason}}",
+                            )
+                        ],
+                    ),
+                    heat(
+                        "Compiles",
+                        "Wall clock of one compile in its worker, on all pools.",
+                        "inductord_compile_duration_seconds_bucket",
+                        width=12,
+                    ),
+                    lines(
+                        "Bytes",
+                        "Graphs to workers and artifacts from them, on all pools.",
+                        [
+                            Query(f"sum(rate(inductord_graph_bytes_total{{{NODE}}}[$__rate_interval]))", "graphs"),
+                            Query(
+                                f'sum(rate(inductord_artifact_bytes_total{{{NODE},direction="in"}}[$__rate_interval]))',
+                                "artifacts",
+                            ),
+                        ],
+                        unit="Bps",
+                        width=12,
+                    ),
+                ],
+            ),
+            (
+                "Ray itself",
+                [
+                    lines(
+                        "CPU of Ray's nodes",
+                        "Cores in use, and cores that there are.",
+                        [
+                            Query(
+                                "sum(ray_node_cpu_utilization * ray_node_cpu_count) / 100",
+                                "in use",
+                            ),
+                            Query("sum(ray_node_cpu_count)", "there are"),
+                        ],
+                    ),
+                    lines(
+                        "Memory of Ray's nodes",
+                        "Bytes in use, and bytes that there are.",
+                        [
+                            Query("sum(ray_node_mem_used)", "in use"),
+                            Query("sum(ray_node_mem_total)", "there are"),
+                        ],
+                        unit="bytes",
+                    ),
+                    lines(
+                        "Object store",
+                        "Bytes by where they lie; graphs and artifacts travel through it.",
+                        [Query("sum by (Location) (ray_object_store_memory)", "{{Location}}")],
+                        unit="bytes",
+                        stacked=True,
+                    ),
+                    lines(
+                        "Actors",
+                        "Actors by state; each worker is one.",
+                        [Query("sum by (State) (ray_actors)", "{{State}}")],
+                        stacked=True,
+                        width=12,
+                    ),
+                    lines(
+                        "Tasks",
+                        "Tasks by state.",
+                        [Query("sum by (State) (ray_tasks)", "{{State}}")],
+                        stacked=True,
+                        width=12,
+                    ),
+                ],
+            ),
+        ],
+    )
+
+
+_BUSY = ',state="busy"'

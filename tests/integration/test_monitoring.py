@@ -1,0 +1,111 @@
+"""What people see: a real Prometheus scrapes a real daemon that serves a real job, and every expression of the dashboards
+and rules is run on it."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from support.daemon import DaemonProcess, wait_until
+from support.prometheus import DASHBOARDS, Prometheus, running_prometheus
+from support.rank import key_of, rank
+from support.training import NO_GRAPH_CACHE, torchrun, train
+
+from inductord.v1 import compiler_pb2 as pb
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+
+RANKS = 2
+# Panels that the documentation lists as empty on a cluster that is well and has no Ray.
+EMPTY = {"Worker failures"}
+NO_RAY = ("ray_", 'pool="ray"} == 1')
+
+
+def expressions() -> Iterator[tuple[str, str, str]]:
+    """Dashboard, panel and expression."""
+    for path in sorted((DASHBOARDS / "grafana").glob("*.json")):
+        for panel in json.loads(path.read_text())["panels"]:
+            for target in panel.get("targets", []):
+                yield path.stem, panel["title"], target["expr"]
+
+
+def filled(expr: str) -> str:
+    """With everything chosen, over more time than the test takes."""
+    expr = re.sub(r"\$(cluster|namespace|node|job)\b", ".*", expr)
+    return expr.replace("$__rate_interval", "1h").replace("$__range", "1h")
+
+
+async def test_every_expression_finds_what_a_job_did(real_daemon: DaemonProcess, tmp_path: Path) -> None:
+    with running_prometheus(tmp_path / "prometheus", real_daemon.status().metrics_address) as prometheus:
+        wait_until(lambda: prometheus.values("count_over_time(up[1h]) > 1") != [], "it has scraped twice")
+        job = torchrun(RANKS, "tiny.py")
+        ended = train(tmp_path / "job", job, real_daemon.address, INDUCTORD_JOB="seen", **NO_GRAPH_CACHE)
+        assert (ended.code, ended.fallbacks) == (0, {}), ended.err
+        assert ended.count("first_launches") == RANKS * 2  # forward and backward
+        await _trouble(real_daemon)
+        wait_until(lambda: prometheus.values("inductord_job_fallbacks_total > 0") != [], "it has scraped all of it")
+        wait_until(lambda: all(rule["health"] == "ok" for rule in _rules(prometheus)), "rules are evaluated")
+
+        assert prometheus.values('inductord_job_ranks{job="seen"}') == [RANKS]
+        assert prometheus.values('sum(inductord_job_requests_total{job="seen"})') == [ended.count("requests")]
+        for phase in ("dynamo", "aot", "wait", "load", "launch"):
+            slowest = f'inductord_job_rank_seconds{{job="seen",phase="{phase}",stat="max"}} > 0'
+            assert len(prometheus.values(slowest)) == 1, phase
+        _check_dashboards(prometheus)
+        _check_rules(prometheus)
+        _check_exemplars(prometheus, ended.keys)
+
+
+async def _trouble(daemon: DaemonProcess) -> None:
+    """A graph that no worker can load, and a rank that compiled by itself."""
+    async with rank(daemon.address) as one:
+        graph = b"no graph of anybody's"
+        answer = await one.compile(graph, key=key_of(graph), requester=pb.Requester(job="seen", rank=0, world_size=2))
+        assert answer.failure is not None
+        await one.stub.ReportRank(
+            pb.ReportRankRequest(
+                requester=pb.Requester(job="another", rank=0, world_size=1, pid=1),
+                stats=pb.RankStats(fallbacks={"daemon_busy": 2}, local_compile_seconds=3),
+            )
+        )
+
+
+def _rules(prometheus: Prometheus) -> list[dict[str, str]]:
+    return [rule for group in prometheus.api("rules")["groups"] for rule in group["rules"]]
+
+
+def _check_dashboards(prometheus: Prometheus) -> None:
+    seen = {(board, panel, expr): prometheus.values(filled(expr)) for board, panel, expr in expressions()}
+    assert len(seen) > 80
+    empty = {panel for (_, panel, expr), values in seen.items() if not values and not any(x in expr for x in NO_RAY)}
+    assert empty == EMPTY
+    # What needs Ray is on its dashboard alone.
+    assert {board for board, _, expr in seen if any(x in expr for x in NO_RAY)} == {"inductord-ray"}
+
+
+def _check_rules(prometheus: Prometheus) -> None:
+    source = yaml.safe_load((DASHBOARDS / "rules" / "inductord.rules.yml").read_text())
+    names = {rule.get("record") or rule["alert"] for group in source["groups"] for rule in group["rules"]}
+    rules = {rule["name"]: rule for rule in _rules(prometheus)}
+    assert rules.keys() == names
+    assert {name: rule.get("lastError") for name, rule in rules.items() if rule["health"] != "ok"} == {}
+    records = [name for name, rule in rules.items() if rule["type"] == "recording"]
+    assert [name for name in records if not prometheus.values(name)] == []
+
+
+def _check_exemplars(prometheus: Prometheus, keys: set[str]) -> None:
+    found = [
+        exemplar["labels"]
+        for series in prometheus.api(
+            "query_exemplars",
+            query="inductord_wait_seconds_bucket",
+            start="2000-01-01T00:00:00Z",
+            end="2100-01-01T00:00:00Z",
+        )
+        for exemplar in series["exemplars"]
+        if exemplar["labels"]["job"] == "seen"
+    ]
+    assert found
+    assert {exemplar["key"] for exemplar in found} <= {key[:16] for key in keys}
