@@ -38,9 +38,9 @@ def made() -> Dashboard:
                         steps=[(0.9, "orange")],
                     ),
                     number(
-                        "Pool as asked for",
-                        "1 while a daemon's pool is not the one that was asked for.",
-                        f"max(inductord_pool_degraded{{{NODE}}})",
+                        "Pools not as asked for",
+                        "Daemons whose pool is not the one that was asked for.",
+                        f"sum(inductord_pool_degraded{{{NODE}}})",
                         steps=[(1, "red")],
                     ),
                 ],

@@ -45,13 +45,13 @@ def made() -> Dashboard:
                     number(
                         "Fallbacks",
                         "Graphs that ranks compiled themselves in the chosen time.",
-                        f"sum(increase(inductord_fallback_total{{{NODE}}}[$__range]))",
+                        f"round(sum(increase(inductord_fallback_total{{{NODE}}}[$__range])))",
                         steps=[(1, "orange")],
                     ),
                     number(
                         "Failed compiles",
                         "Compiles that failed in the chosen time.",
-                        f"sum(increase(inductord_compile_failures_total{{{NODE}}}[$__range]))",
+                        f"round(sum(increase(inductord_compile_failures_total{{{NODE}}}[$__range])))",
                         steps=[(1, "red")],
                     ),
                 ],
@@ -142,7 +142,8 @@ def made() -> Dashboard:
                         "Graphs that ranks compiled themselves in the chosen time, by reason. Empty is good.",
                         [
                             Query(
-                                f"topk(10, sum by (reason) (increase(inductord_fallback_total{{{NODE}}}[$__range])) > 0)",
+                                "topk(10, round(sum by (reason) (increase("
+                                f"inductord_fallback_total{{{NODE}}}[$__range]))) > 0)",
                                 "{{reason}}",
                             )
                         ],
@@ -152,7 +153,8 @@ def made() -> Dashboard:
                         "In the chosen time, by reason. Empty is good.",
                         [
                             Query(
-                                f"sum by (reason) (increase(inductord_compile_failures_total{{{NODE}}}[$__range])) > 0",
+                                "round(sum by (reason) (increase("
+                                f"inductord_compile_failures_total{{{NODE}}}[$__range]))) > 0",
                                 "{{reason}}",
                             )
                         ],

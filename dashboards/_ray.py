@@ -66,7 +66,8 @@ def made() -> Dashboard:
                         "In the chosen time, by reason, on all pools. Empty is good.",
                         [
                             Query(
-                                f"sum by (reason) (increase(inductord_worker_failures_total{{{NODE}}}[$__range])) > 0",
+                                "round(sum by (reason) (increase("
+                                f"inductord_worker_failures_total{{{NODE}}}[$__range]))) > 0",
                                 "{{reason}}",
                             )
                         ],

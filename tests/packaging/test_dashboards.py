@@ -60,6 +60,7 @@ def test_a_dashboard_fits_grafanas_schema(path: Path) -> None:
 
 
 @each_dashboard
+@pytest.mark.filterwarnings("ignore:Prefer using dashboardv2")
 def test_a_dashboard_is_the_same_after_the_sdk_has_read_it(path: Path) -> None:
     needs_module("grafana_foundation_sdk")
     from grafana_foundation_sdk.cog.encoder import JSONEncoder

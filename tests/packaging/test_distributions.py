@@ -72,7 +72,7 @@ def test_the_sdist_can_be_built_and_tested(source: Path, sdist: Path) -> None:
             PurePosixPath(*PurePosixPath(member.name).parts[1:]).as_posix() for member in archive if member.isfile()
         }
     assert {f"src/{name}" for name in modules(source)} <= names
-    for folder in ("protos", "tests", "benchmarks", "demo", "docs"):
+    for folder in ("protos", "tests", "benchmarks", "dashboards", "demo", "docs"):
         ours = {path.relative_to(source).as_posix() for path in (source / folder).rglob("*") if path.is_file()}
         ours = {name for name in ours if "__pycache__" not in name}
         assert ours, folder
