@@ -3,20 +3,20 @@
 The metrics are of the whole daemon: a tenant's name is nothing for a label.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from inductord.daemon.errors import OverLimit
 from inductord.daemon.jobs import MAX_SPANS, JobRanks, JobTable
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics
 from inductord.daemon.tenancy import OWNER, Caller
 from inductord.v1.admin_pb2 import JobSummary, Timeline, Totals
 
-MAX_TENANTS = 1024
+MAX_TENANTS = 128
 
 
 class Account:
-    """One tenant's jobs and totals."""
+    """One tenant's jobs and totals. ``most_spans``: how many spans the timelines of all its jobs may have now."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float], most_spans: Callable[[], int]) -> None:
         self.jobs = JobTable(clock, most_spans=most_spans)
@@ -24,37 +24,39 @@ class Account:
 
 
 class Accounts:
-    """At most ``MAX_TENANTS`` accounts, from the start of the daemon. That of the owner is there from the start."""
+    """The owner's account, and those of the ``MAX_TENANTS`` tenants seen last."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._metrics = metrics
         self._clock = clock
-        self._accounts = {OWNER: Account(metrics, clock, self._most_spans)}
+        self._owner = Account(metrics, clock, self._most_spans)
+        self._tenants: OrderedDict[str, Account] = OrderedDict()
+        # Of accounts that are gone, so that the sums over all never go back.
+        self._gone = Totals()
 
     def of(self, tenant: str) -> Account:
-        """The account of ``tenant``, made when there is none.
-
-        Raises:
-            OverLimit: there are too many.
-        """
-        account = self._accounts.get(tenant)
+        """The account of ``tenant``, made when there is none; then the one unused for longest may have to go."""
+        if tenant == OWNER:
+            return self._owner
+        account = self._tenants.get(tenant)
         if account is None:
-            if len(self._accounts) > MAX_TENANTS:
-                raise OverLimit(f"{MAX_TENANTS} tenants have accounts already. Restart the daemon to begin anew.")
-            account = self._accounts[tenant] = Account(self._metrics, self._clock, self._most_spans)
+            account = self._tenants[tenant] = Account(self._metrics, self._clock, self._most_spans)
+            if len(self._tenants) > MAX_TENANTS:
+                _, oldest = self._tenants.popitem(last=False)
+                _add(self._gone, oldest.ledger.totals)
+        self._tenants.move_to_end(tenant)
         return account
 
     def _most_spans(self) -> int:
-        return MAX_SPANS // len(self._accounts)
+        return MAX_SPANS // (1 + len(self._tenants))
 
     def totals(self, caller: Caller) -> Totals:
         """Sums of ``caller``; for the owner those over all tenants."""
         if not caller.local:
             return self.of(caller.tenant).ledger.totals
         total = Totals()
-        for account in self._accounts.values():
-            for field, value in account.ledger.totals.ListFields():
-                setattr(total, field.name, getattr(total, field.name) + value)
+        for totals in (self._gone, *(account.ledger.totals for account in self._all().values())):
+            _add(total, totals)
         return total
 
     def job(self, caller: Caller, name: str) -> JobSummary | None:
@@ -69,19 +71,27 @@ class Accounts:
 
     def jobs(self, caller: Caller) -> Iterator[tuple[str, JobSummary]]:
         """Tenant and summary of the jobs of ``caller``; for the owner those of all tenants."""
-        tenants = list(self._accounts) if caller.local else [caller.tenant]
-        for tenant in tenants:
-            for summary in self.of(tenant).jobs.summaries():
+        accounts = self._all() if caller.local else {caller.tenant: self.of(caller.tenant)}
+        for tenant, account in accounts.items():
+            for summary in account.jobs.summaries():
                 yield tenant, summary
 
     def recent(self, seconds: float) -> Iterator[JobRanks]:
         """See `JobTable.recent`: of all tenants."""
-        for account in self._accounts.values():
+        for account in self._all().values():
             yield from account.jobs.recent(seconds)
+
+    def _all(self) -> dict[str, Account]:
+        return {OWNER: self._owner, **self._tenants}
 
     def _find(self, caller: Caller, name: str) -> tuple[JobTable, str]:
         own = self.of(caller.tenant).jobs
         tenant, slash, job = name.partition("/")
-        if caller.local and slash and tenant in self._accounts and own.summary(name) is None:
+        if caller.local and slash and tenant in self._tenants and own.summary(name) is None:
             return self.of(tenant).jobs, job
         return own, name
+
+
+def _add(total: Totals, more: Totals) -> None:
+    for field, value in more.ListFields():
+        setattr(total, field.name, getattr(total, field.name) + value)

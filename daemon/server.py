@@ -119,7 +119,12 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
         stack.callback(listening.close)
         registry = prometheus_client.CollectorRegistry()
         metrics = Metrics(registry)
-        listener = Listener(config, failed=metrics.auth_failed, reload_failed=metrics.auth_reload_failed)
+        listener = Listener(
+            config,
+            connecting=metrics.tls_connecting,
+            failed=metrics.auth_failed,
+            reload_failed=metrics.auth_reload_failed,
+        )
         store = await Store.open(
             config.store_path, max_bytes=config.store_max_bytes, memory_bytes=config.memory_bytes, events=metrics
         )

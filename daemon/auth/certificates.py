@@ -10,11 +10,12 @@ from inductord.daemon.auth.files import AuthError, Watched
 
 
 def server_credentials(
-    cert: Path, key: Path, client_ca: Path | None, failed: Callable[[], None]
+    cert: Path, key: Path, client_ca: Path | None, *, connecting: Callable[[], None], failed: Callable[[], None]
 ) -> grpc.ServerCredentials:
     """Credentials that follow the files. With ``client_ca`` a client must show a certificate of that authority.
 
-    Connections that stand keep the certificates they began with.
+    Connections that stand keep the certificates they began with. ``connecting`` is told of each connection before its
+    handshake, in a thread of gRPC's, and ``failed`` of changed files that cannot be used.
 
     Raises:
         AuthError: the files cannot be used.
@@ -26,6 +27,7 @@ def server_credentials(
     def fetch() -> grpc.ServerCertificateConfiguration | None:
         # gRPC asks before each handshake, in a thread of its own; None means that nothing has changed.
         nonlocal given
+        connecting()
         current = watched.current()
         if current is given:
             return None

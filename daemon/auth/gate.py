@@ -30,8 +30,11 @@ _TENANTS_MAY = frozenset(
         "/inductord.v1.AdminService/GetTimeline",
         "/inductord.v1.AdminService/ListEntries",
         "/inductord.v1.AdminService/GetEntry",
+        # Unlike a check it lasts, so not everybody may hold one.
+        f"/{HEALTH_SERVICE}/Watch",
     }
 )
+_HEALTH_CHECK = f"/{HEALTH_SERVICE}/Check"
 _SPIFFE = "spiffe://"
 _SAY_EVERY_S = 60.0
 
@@ -88,7 +91,7 @@ class Gate:
     ) -> Caller:
         if peer.startswith("unix:"):
             return LOCAL
-        if method.startswith(f"/{HEALTH_SERVICE}/"):
+        if method == _HEALTH_CHECK:
             # It says whether we serve and nothing else; what looks after the machine has no token.
             return Caller(OWNER, local=False)
         tenant = self._tenant(peer, tls, metadata)

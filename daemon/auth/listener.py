@@ -48,7 +48,12 @@ class Listener:
     """
 
     def __init__(
-        self, config: DaemonConfig, *, failed: Callable[[AuthFailure], None], reload_failed: Callable[[], None]
+        self,
+        config: DaemonConfig,
+        *,
+        connecting: Callable[[], None],
+        failed: Callable[[AuthFailure], None],
+        reload_failed: Callable[[], None],
     ) -> None:
         self._listen = config.listen
         self._credentials: grpc.ServerCredentials | None = None
@@ -58,7 +63,9 @@ class Listener:
             return
         check(config)
         if config.tls_cert and config.tls_key:
-            self._credentials = server_credentials(config.tls_cert, config.tls_key, config.tls_client_ca, reload_failed)
+            self._credentials = server_credentials(
+                config.tls_cert, config.tls_key, config.tls_client_ca, connecting=connecting, failed=reload_failed
+            )
         tokens = TokenFile(config.tokens, reload_failed) if config.tokens else None
         self.gate = Gate(tokens=tokens, certificates=config.tls_client_ca is not None, failed=failed)
         if config.insecure and not (self._credentials and (tokens or config.tls_client_ca)):

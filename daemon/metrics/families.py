@@ -163,6 +163,11 @@ class Metrics:
             ["reason"],
             registry=registry,
         )
+        self.tls_connections = Counter(
+            "inductord_tls_connections",
+            "Connections that began a TLS handshake, which gRPC may refuse without saying so.",
+            registry=registry,
+        )
         self.auth_reload_failures = Counter(
             "inductord_auth_reload_failures",
             "Changed files of tokens, certificates or keys that could not be read; the old ones stay in force.",
@@ -227,6 +232,10 @@ class Metrics:
     def auth_failed(self, reason: AuthFailure) -> None:
         """A call was refused because of who made it."""
         self.auth_failures.labels(reason).inc()
+
+    def tls_connecting(self) -> None:
+        """A connection begins its TLS handshake."""
+        self.tls_connections.inc()
 
     def auth_reload_failed(self) -> None:
         """A file of tokens, certificates or keys has changed and cannot be read."""

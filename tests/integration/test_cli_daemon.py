@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,6 @@ pytestmark = pytest.mark.wire
 
 KEY_A = "aa" * 32
 KEY_B = "ab" * 32
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    cli = Cli(tmp_path)
-    yield cli
-    cli.end_daemon()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,13 +31,6 @@ path = os.path.join(os.environ["INDUCTORD_REPORT_DIR"], f"rank-0-{os.getpid()}.j
 with open(path, "w") as file:
     json.dump(fields, file)
 """
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    cli = Cli(tmp_path)
-    yield cli
-    cli.end_daemon()
 
 
 def python(code: str) -> list[str]:

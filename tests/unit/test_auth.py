@@ -1,7 +1,7 @@
 """Who is who over TCP: tokens, certificates, the gate, and the settings that make a listener."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,20}", fullmatch=True)
 KEYS = st.from_regex(r"[0-9a-f]{64}", fullmatch=True)
 COMPILE = "/inductord.v1.CompilerService/Compile"
 PEER = "ipv4:10.0.0.9:5555"
+TOLD: dict[str, Callable[[], None]] = {"connecting": lambda: None, "failed": lambda: None}
 
 
 class Clock:
@@ -146,13 +147,13 @@ def test_a_value_follows_its_file_and_outlives_a_bad_one(tmp_path: Path) -> None
 def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair, other = authority.issue("daemon"), authority.issue("other")
-    server_credentials(pair.cert, pair.key, authority.ca, lambda: None)
+    server_credentials(pair.cert, pair.key, authority.ca, **TOLD)
     with pytest.raises(AuthError, match="do not belong together"):
-        server_credentials(pair.cert, other.key, None, lambda: None)
+        server_credentials(pair.cert, other.key, None, **TOLD)
     with pytest.raises(AuthError, match="No such file"):
-        server_credentials(tmp_path / "absent", pair.key, None, lambda: None)
+        server_credentials(tmp_path / "absent", pair.key, None, **TOLD)
     with pytest.raises(AuthError, match="tls_client_ca"):
-        server_credentials(pair.cert, pair.key, pair.key, lambda: None)
+        server_credentials(pair.cert, pair.key, pair.key, **TOLD)
 
 
 @pytest.mark.parametrize(
@@ -230,6 +231,9 @@ def test_what_is_not_listed_is_for_the_owner(tmp_path: Path) -> None:
     assert door.failures == [AuthFailure.PERMISSION] * 3
     # Health says nothing that needs a name.
     assert door.caller("/grpc.health.v1.Health/Check") == Caller(OWNER, local=False)
+    assert door.caller("/grpc.health.v1.Health/Watch", name="acme") == Caller("acme", local=False)
+    with pytest.raises(Unauthenticated):
+        door.caller("/grpc.health.v1.Health/Watch")
 
 
 def test_refusals_are_counted_always_and_said_once_a_minute(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

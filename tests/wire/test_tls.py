@@ -73,10 +73,16 @@ Refused = Callable[[SimpleNamespace], dict[str, str]]
 )
 def test_a_handshake_that_fails_is_said_at_once(mutual: SimpleNamespace, environ: Refused, said: str) -> None:
     requests = mutual.daemon.status().totals.requests
+    connections = connections_of(mutual.daemon)
     reason, message = refused(mutual.address, environ(mutual))
     assert reason is Fallback.UNAUTHENTICATED
     assert said in message
     assert mutual.daemon.status().totals.requests == requests
+    assert connections_of(mutual.daemon) == connections + 1
+
+
+def connections_of(daemon: DaemonProcess) -> int:
+    return int(value(samples(page(daemon)), "inductord_tls_connections_total"))
 
 
 def test_a_plain_client_on_the_tls_port(mutual: SimpleNamespace) -> None:
