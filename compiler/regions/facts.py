@@ -185,7 +185,8 @@ class _Reader:
             role = Role.REAL
             size += sum(self._facts.size[self._place[each]] for each in used if each.op == "get_attr")
         self._add(role, self._intern(pattern), shown, value, size, used)
-        self._facts.materialised.append(known.materialised)
+        item = known.name == "getitem" and self._facts.crosses[self._place[used[0]]] is False
+        self._facts.materialised.append(self._facts.materialised[self._place[used[0]]] if item else known.materialised)
         self._facts.written.append(tuple([self._place[each] for each in written]))
         self._facts.inside.append(inside)
         self._facts.chain.append(self._contexts.chain)
@@ -198,10 +199,10 @@ class _Reader:
         if tensors:
             if not known.view:
                 return False
-            base = _tensors(used[0].meta.get("example_value"))
-            if not base or (len(base) > 1 and self._facts.roles[self._place[used[0]]] is not Role.ATTACHED):
-                return False
-            storage = self._storage(base[0])
+            base = used[0].meta.get("example_value")
+            if not isinstance(base, torch.Tensor) and self._facts.roles[self._place[used[0]]] is not Role.ATTACHED:
+                return False  # an item of several results, which stays with them
+            storage = self._storage(_tensors(base)[0])
             return all(self._storage(each) == storage for each in tensors)
         if not isinstance(shown, (int, float, bool, tuple, *_SYMBOLIC)):
             return False

@@ -85,10 +85,37 @@ def _cut(known: Facts, row: cuts.Row, allowed: Sequence[bool], note: str) -> tup
             sizes.append(_size(known, block))
         named.append(symbol)
     runs = [[node for block in blocks[start:end] for node in block] for start, end in merge.merge(named, sizes)]
+    runs = _freed(known, row, runs)
     found = _pieces(known, runs)
     first = {piece.shape: run for piece, run in reversed(list(zip(found, runs, strict=True)))}
     compiled = sum(_size(known, run) for run in first.values()) + merge.PIECE_NODES * (len(first) - 1)
     return _size(known, row.nodes) - compiled, Plan(tuple(found), len(first), note)
+
+
+def _freed(known: Facts, row: cuts.Row, runs: list[list[int]]) -> list[list[int]]:
+    """``runs``, with repeated ones cut off from the ends of those that occur once, such as a first layer that has grown
+    together with what is before it. What such a cut loses is lost once in the graph, not in each layer."""
+    place = {node: at for at, node in enumerate(row.nodes)}
+    keys = [canonical.run_of(known, run).key for run in runs]
+    occurs = collections.Counter(keys)
+    large = {
+        key: len(run)
+        for key, run in zip(keys, runs, strict=True)
+        if occurs[key] > 1 and _size(known, run) > merge.JOIN_NODES
+    }
+    freed: list[list[int]] = []
+    for key, run in zip(keys, runs, strict=True):
+        lengths = {length for length in large.values() if length < len(run) and occurs[key] == 1}
+        for length in sorted(lengths, reverse=True):
+            if row.legal[place[run[-length]]] and canonical.run_of(known, run[-length:]).key in large:
+                freed += [run[:-length], run[-length:]]
+                break
+            if row.legal[place[run[length]]] and canonical.run_of(known, run[:length]).key in large:
+                freed += [run[:length], run[length:]]
+                break
+        else:
+            freed.append(run)
+    return freed
 
 
 def _pieces(known: Facts, runs: Sequence[Sequence[int]]) -> list[Piece]:

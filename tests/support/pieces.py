@@ -46,7 +46,7 @@ def same_when_run(graph: fx.GraphModule, found: Plan, inputs: Sequence[Any]) -> 
 
 def _copy(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
-        return value
+        return int(value)  # a symbolic size
     return value.detach().clone().requires_grad_(value.requires_grad)
 
 
