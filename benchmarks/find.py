@@ -3,8 +3,8 @@
     python benchmarks/find.py [--json] [--layers 100 200 400] [--repeat 5]
 
 The graphs are Llama-shaped, of about 52 nodes a layer, with the fake values that Dynamo would note on them. Making them takes
-longer than the search and is not counted. `growth` is the time a node in the largest graph over that in the smallest: with 1 the
-search is linear.
+longer than the search and is not counted. `growth` is the time a node in the largest graph over that in the smallest: 1 means
+linear.
 """
 
 import argparse

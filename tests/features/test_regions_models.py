@@ -9,9 +9,6 @@ from support.training import Running, environment, python
 
 pytestmark = [pytest.mark.features, pytest.mark.timeout(900)]
 
-MOST = 0.6
-"""Nodes of the distinct pieces over nodes of the graph: with four layers, one layer and both ends."""
-
 CUT = {
     # model: how often each shape occurs
     "Llama": [1, 4, 3, 1],
@@ -43,7 +40,6 @@ def test_layers_are_found_and_pieces_run_like_the_graph(found: dict[str, Any], m
     graph = found[model][0]  # GPT-2 has a second one, of the loss
     assert graph.get("counts") == CUT[model], graph
     assert graph["note"] == "cut at values that are in memory anyway"
-    assert graph["compiled"] <= MOST * graph["nodes"]
 
 
 def test_a_graph_too_small_is_left_whole(found: dict[str, Any]) -> None:
