@@ -3,6 +3,7 @@
 Whatever goes wrong on this way ends in the compile of the whole graph, with the reason counted.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,10 @@ from inductord.compiler.regions.compile import compile_regions
 from inductord.compiler.regions.find import plan
 from inductord.compiler.regions.plan import Plan, Whole
 from inductord.compiler.regions.reasons import NotCut, WholeReason
+from inductord.compiler.regions.render import render
 from inductord.compiler.telemetry import Telemetry
+
+log = logging.getLogger("inductord")
 
 
 class Regions:
@@ -44,6 +48,8 @@ class Regions:
             self._telemetry.not_cut(WholeReason.ERROR, f"{type(error).__name__}: {error}")
             return whole()
         self._telemetry.composed(len(pieces.pieces), pieces.distinct)
+        if log.isEnabledFor(logging.INFO):
+            log.info("inductord: %s", render(call.gm, pieces))
         return composed
 
 

@@ -51,7 +51,7 @@ def plan(graph: fx.GraphModule, *, minimum: int = MINIMUM_NODES) -> Plan | Whole
         saved, found = _cut(known, row, allowed, note)
         if best is None or saved > best[0]:
             best = (saved, found)
-        if minimum and saved >= minimum and saved >= MINIMUM_SHARE * total:
+        if saved >= max(minimum, 1) and (not minimum or saved >= MINIMUM_SHARE * total):
             return found
     assert best is not None
     saved, found = best

@@ -20,6 +20,7 @@ from inductord.compiler.regions.extract import extract
 from inductord.compiler.regions.find import plan
 from inductord.compiler.regions.plan import Plan, Whole
 from inductord.compiler.regions.reasons import WholeReason
+from inductord.compiler.regions.render import render
 
 pytestmark = pytest.mark.unit
 
@@ -291,3 +292,11 @@ def test_a_process_with_other_hashes_cuts_alike(tmp_path: Path) -> None:
     there = subprocess.run(run, env=environment, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     graph = decoder(3)
     assert there.strip() == f"{planned(graph)} {graph.graph}"
+
+
+def test_a_plan_in_words() -> None:
+    graph = decoder(5)
+    first, *shapes = render(graph, planned(graph)).splitlines()
+    assert first.startswith("a graph of 260 nodes in 11 pieces, 4 of them distinct with ")
+    assert [line.partition(" times")[0] for line in shapes] == ["  0: 1", "  1: 5", "  2: 4", "  3: 1"]
+    assert shapes[-1].endswith(f"hands on {planned(graph).pieces[-1].outputs[0]}")
