@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from inductord.compiler.adapter import ambient
 from inductord.compiler.reasons import Fallback
@@ -152,6 +153,8 @@ def test_examples_are_well_formed(document: Path) -> None:
         match language:
             case "python":
                 ast.parse(example)
+            case "yaml":
+                assert yaml.safe_load(example)
             case "toml":
                 DaemonConfig(**tomllib.loads(example))
             case _:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from support.daemon import DaemonProcess, running_daemon
-from support.pools import SCRIPTED
+from support.daemon import DaemonProcess, running_daemon, wait_until
 
 # Ray puts sockets below this folder, and their paths are short.
 _FOLDER_PREFIX = "ind-ray-"
@@ -33,7 +32,6 @@ class RayCluster:
         # Ray notes its newest cluster there, whatever folder the cluster has.
         Path("/tmp/ray").mkdir(exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir="/tmp"))
-        self._before = {process.pid for process in psutil.Process().children(recursive=True)}
         self._cluster = Cluster(
             initialize_head=True,
             head_node_args={
@@ -59,34 +57,48 @@ class RayCluster:
     def kill_node(self, node: Any) -> None:
         """A node goes away, with all that runs there."""
         self._cluster.remove_node(node, allow_graceful=False)
+        self.nodes = [each for each in self.nodes if each is not node]
 
-    def processes(self) -> list[psutil.Process]:
-        """All of the cluster that run."""
+    def kill_head(self) -> None:
+        """The head goes away, with all that runs there."""
+        self.head.kill_all_processes(check_alive=False, allow_graceful=False)
+
+    def node_of(self, pid: int) -> Any:
+        """The node that a process runs on."""
+        above = {process.pid for process in psutil.Process(pid).parents()}
+        (node,) = (each for each in self.nodes if each.all_processes["raylet"][0].process.pid in above)
+        return node
+
+    def registry(self) -> psutil.Process:
+        """The process of the registry's actor."""
+        (found,) = self._actors("ray::RegistryActor")
+        return found
+
+    def _actors(self, name: str) -> list[psutil.Process]:
         found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if str(self.folder) in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+        for raylet in (each.all_processes["raylet"][0].process.pid for each in (self.head, *self.nodes)):
+            for child in psutil.Process(raylet).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if " ".join(child.cmdline()).startswith(name):
+                        found.append(child)
         return found
 
     def close(self) -> None:
-        """End all nodes, by force in the end."""
-        mine = self.processes()
-        with contextlib.suppress(Exception):
-            self._cluster.shutdown()
-        _, left = psutil.wait_procs(mine, timeout=10)
-        for process in left:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """End all nodes."""
+        for node in (*self.nodes, self.head):
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
+        shutil.rmtree(self.folder)
 
 
 @contextlib.contextmanager
 def ray_daemon(folder: Path, address: str, **settings: object) -> Iterator[DaemonProcess]:
     """A daemon whose pool is the cluster at ``address``, with scripted workers."""
-    environment = {"RAY_ADDRESS": address} if not address.startswith("ray://") else {}
-    pool = address if address.startswith("ray://") else "ray"
-    with running_daemon(
-        folder, environment=environment, pool=pool, worker_command=" ".join(SCRIPTED), **settings
-    ) as daemon:
+    client = address.startswith("ray://")
+    environment = None if client else {"RAY_ADDRESS": address}
+    with running_daemon(folder, environment=environment, pool=address if client else "ray", **settings) as daemon:
         yield daemon
+
+
+def until_connected(daemon: DaemonProcess) -> None:
+    """Wait until the cluster compiles for it."""
+    wait_until(lambda: daemon.status().pool.cluster.registry != "", f"Ray compiles; the log:\n{daemon.log()}")

@@ -1,0 +1,130 @@
+"""Demand makes Ray's autoscaler add nodes, and the end of it lets them go. Nodes are those of Ray's fake provider."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from support.cluster import ray_daemon, set_token, until_connected
+from support.daemon import wait_until
+from support.needs import needs_module
+from support.pools import script
+from support.rank import rank
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+
+_NO_COMMANDS = (
+    *("initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands"),
+    *("head_start_ray_commands", "worker_start_ray_commands", "cluster_synced_files", "rsync_exclude", "rsync_filter"),
+)
+GRAPHS = 200
+MOST_NODES = 2
+
+
+class Autoscaling:
+    """A cluster whose head has no CPU and starts nodes of two CPUs when there is demand."""
+
+    def __init__(self) -> None:
+        set_token()
+        self.folder = Path(tempfile.mkdtemp(prefix="ind-ray-", dir="/tmp"))
+        config = {
+            "cluster_name": "fake",
+            "provider": {"type": "fake_multinode"},
+            "head_node_type": "ray.head.default",
+            **{name: [] for name in _NO_COMMANDS},
+            "auth": {},
+            "docker": {},
+            "file_mounts": {},
+            "file_mounts_sync_continuously": False,
+            "upscaling_speed": 1.0,
+            "max_workers": MOST_NODES,
+            "idle_timeout_minutes": 0.05,
+            "available_node_types": {
+                "ray.head.default": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0},
+                "cpu": {"resources": {"CPU": 2}, "node_config": {}, "min_workers": 0, "max_workers": MOST_NODES},
+            },
+        }
+        path = self.folder / "autoscaler.json"
+        path.write_text(json.dumps(config))
+        with tempfile.TemporaryFile("w+") as port:
+            self._head = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=0"),
+                    *(f"--autoscaling-config={path}", f"--temp-dir={self.folder}", "--port=0"),
+                    *("--include-dashboard=false", "--object-store-memory=104857600"),
+                ],
+                env={**os.environ, "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1"},
+                stdout=port,
+                stderr=subprocess.STDOUT,
+            )
+        wait_until(lambda: self._address() != "", "the head has a port")
+        self.address = self._address()
+
+    def _address(self) -> str:
+        for process in self._below():
+            for argument in process.cmdline():
+                if argument.startswith("--gcs-address="):
+                    return argument.partition("=")[2]
+        return ""
+
+    def _below(self) -> list[psutil.Process]:
+        return psutil.Process(self._head.pid).children(recursive=True)
+
+    def nodes(self) -> int:
+        """Nodes beside the head."""
+        raylets = 0
+        for process in self._below():
+            try:
+                raylets += process.name() == "raylet"
+            except psutil.NoSuchProcess:
+                continue  # it left meanwhile
+        return raylets - 1
+
+    def close(self) -> None:
+        """End the head and all nodes."""
+        processes = self._below()
+        for process in (psutil.Process(self._head.pid), *processes):
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue  # its parent ended it
+        self._head.wait(30)
+        psutil.wait_procs(processes, timeout=30)
+        shutil.rmtree(self.folder)
+
+
+@pytest.fixture
+def autoscaling() -> Iterator[Autoscaling]:
+    needs_module("ray")
+    cluster = Autoscaling()
+    yield cluster
+    cluster.close()
+
+
+def test_a_burst_grows_the_cluster_and_its_end_shrinks_it(autoscaling: Autoscaling, tmp_path: Path) -> None:
+    settings = {"max_workers": 8, "ray_min_warm": 0, "idle_seconds": 3}
+    with ray_daemon(tmp_path, autoscaling.address, **settings) as daemon:
+        until_connected(daemon)
+        assert autoscaling.nodes() == 0
+        most = 0
+
+        async def burst() -> int:
+            nonlocal most
+            async with rank(daemon.address) as one:
+                answers = asyncio.gather(*(one.compile(script(["sleep", 0.1], ["size", n + 1])) for n in range(GRAPHS)))
+                while not answers.done():
+                    most = max(most, autoscaling.nodes())
+                    await asyncio.wait({answers}, timeout=0.5)
+                return sum(bool(answer.artifact) for answer in await answers)
+
+        assert asyncio.run(burst()) == GRAPHS
+        assert most == MOST_NODES
+        wait_until(lambda: daemon.status().pool.cluster.compiles == GRAPHS, "each was compiled once, on Ray")
+        wait_until(lambda: autoscaling.nodes() == 0, "all nodes are let go")

@@ -1,0 +1,80 @@
+"""A daemon that is no node of the cluster: Ray Client over a network that is absent, slow and cut."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.cluster import RayCluster, ray_daemon
+from support.needs import needs_module
+from support.pools import script, until
+from support.proxy import Proxy
+from support.rank import key_of, rank
+from support.scrape import nonzero
+from workers.scripted import artifact_of
+
+pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(400)]
+
+
+@pytest.fixture
+def way() -> Iterator[Proxy]:
+    """The way to the head's Ray Client server."""
+    needs_module("ray")
+    with Proxy(0) as server:
+        port = server.port  # Ray takes no port 0 here.
+    cluster = RayCluster(workers=1, cpus=2, head_arguments={"ray_client_server_port": port})
+    try:
+        with Proxy(port) as proxy:
+            yield proxy
+    finally:
+        cluster.close()
+
+
+async def test_a_daemon_beside_the_cluster_uses_it_when_it_can(way: Proxy, tmp_path: Path) -> None:
+    with ray_daemon(tmp_path, f"ray://127.0.0.1:{way.port}", max_workers=2) as daemon:
+
+        def serving(kind: str) -> bool:
+            return daemon.status().pool.kind == kind
+
+        async with rank(daemon.address) as one:
+            # Absent at the start.
+            graph = script(["size", 1000])
+            assert (await one.compile(graph)).artifact == artifact_of(graph, 1000)
+            assert "Ray cannot be had, the local pool serves: no Ray answers" in daemon.status().pool.note
+            # Arriving later.
+            way.start()
+            await until(lambda: serving("ray"), f"Ray is used; the log:\n{daemon.log()}")
+            assert daemon.status().pool.note == ""
+            graph = script(["size", 2_000_000])
+            assert (await one.compile(graph)).artifact == artifact_of(graph, 2_000_000)
+            # Slow.
+            way.delay = 0.02
+            graph = script(["size", 2_000_001])
+            assert (await one.compile(graph)).artifact == artifact_of(graph, 2_000_001)
+            way.delay = 0.0
+            assert nonzero(daemon, "inductord_ray_jobs_total") == {"compiled": 2}
+
+            # Cut in mid-compile: the local pool takes it. The first worker waits for ever, the second has its mark.
+            marks = tmp_path / "marks"
+            marks.mkdir()
+            graph = script(["touch", str(marks / "pid")], ["wait_for", str(marks / "go")])
+            stream = await one.open(key_of(graph))
+            await stream.until("send_graph")
+            await stream.upload(graph)
+            finishing = asyncio.create_task(stream.finish())
+            await until((marks / "pid").exists, "the cluster has it")
+            pid = (marks / "pid").read_text()
+            way.cut()
+            await until(lambda: (marks / "pid").read_text() != pid, "the local pool has it")
+            assert serving("local")
+            (marks / "go").touch()
+            assert (await finishing).artifact == artifact_of(graph)
+            assert nonzero(daemon, "inductord_ray_jobs_total") == {"compiled": 2, "moved": 1}
+            assert nonzero(daemon, "inductord_ray_connections_total").keys() == {"refused", "connected", "lost"}
+
+            # Mended.
+            way.mend()
+            await until(lambda: serving("ray"), f"Ray is used again; the log:\n{daemon.log()}")
+            graph = script(["size", 3000])
+            assert (await one.compile(graph)).artifact == artifact_of(graph, 3000)
+        assert nonzero(daemon, "inductord_ray_jobs_total") == {"compiled": 3, "moved": 1}
