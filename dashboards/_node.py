@@ -176,6 +176,36 @@ def made() -> Dashboard:
                 ],
             ),
             (
+                "Shared store",
+                [
+                    lines(
+                        "Looked for",
+                        "Artifacts looked for in the store that nodes share, by how it ended.",
+                        [Query(_rate("inductord_shared_store_reads_total", "result"), "{{result}}")],
+                        unit="ops",
+                        stacked=True,
+                    ),
+                    lines(
+                        "Written",
+                        "Artifacts to be written to it, by how it ended.",
+                        [Query(_rate("inductord_shared_store_writes_total", "result"), "{{result}}")],
+                        unit="ops",
+                        stacked=True,
+                    ),
+                    lines(
+                        "To be written and left alone",
+                        "Artifacts that wait to be written, and daemons that leave the shared store alone after failures.",
+                        [
+                            Query(f"sum(inductord_shared_store_queue{{{NODE}}})", "queue"),
+                            Query(
+                                f"sum by (operation) (inductord_shared_store_resting{{{NODE}}})",
+                                "resting: {{operation}}",
+                            ),
+                        ],
+                    ),
+                ],
+            ),
+            (
                 "Pool",
                 [
                     lines(
@@ -218,8 +248,11 @@ def made() -> Dashboard:
                     ),
                     lines(
                         "RPCs that failed",
-                        "By status code.",
-                        [Query(_rate("grpc_server_handled_total", "grpc_code", ',grpc_code!="OK"'), "{{grpc_code}}")],
+                        "By status code, and calls that were refused because of who made them, by reason.",
+                        [
+                            Query(_rate("grpc_server_handled_total", "grpc_code", ',grpc_code!="OK"'), "{{grpc_code}}"),
+                            Query(_rate("inductord_auth_failures_total", "reason"), "refused: {{reason}}"),
+                        ],
                         unit="reqps",
                         stacked=True,
                     ),

@@ -176,6 +176,18 @@ def made() -> Dashboard:
             (
                 "Nodes and jobs",
                 [
+                    bars(
+                        "Graphs compiled whole",
+                        "Graphs of Dynamo that were not cut into regions in the chosen time, by reason.",
+                        [
+                            Query(
+                                "topk(10, round(sum by (reason) (increase("
+                                f"inductord_whole_graphs_total{{{NODE}}}[$__range]))))",
+                                "{{reason}}",
+                            )
+                        ],
+                        width=6,
+                    ),
                     lines(
                         "Compiles by node",
                         "Compiles that workers started.",
@@ -187,12 +199,14 @@ def made() -> Dashboard:
                         ],
                         unit="cps",
                         stacked=True,
+                        width=6,
                     ),
                     lines(
                         "Ranks waiting by job",
                         "Ranks that wait for an artifact.",
                         [Query(f"sum by (job) (inductord_job_waiting_ranks{{{NODE}}})", "{{job}}")],
                         stacked=True,
+                        width=6,
                     ),
                     bars(
                         "Skew between ranks",
@@ -206,6 +220,7 @@ def made() -> Dashboard:
                             )
                         ],
                         unit="s",
+                        width=6,
                     ),
                 ],
             ),

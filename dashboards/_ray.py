@@ -94,6 +94,77 @@ def made() -> Dashboard:
                 ],
             ),
             (
+                "Connection and registry",
+                [
+                    lines(
+                        "Graphs given to Ray",
+                        "By how that ended; the local pool takes those that were moved.",
+                        [
+                            Query(
+                                f"sum by (end) (rate(inductord_ray_jobs_total{{{NODE}}}[$__rate_interval]))",
+                                "{{end}}",
+                            )
+                        ],
+                        unit="cps",
+                        stacked=True,
+                    ),
+                    lines(
+                        "Connections",
+                        "Connections to Ray that were made, refused or lost, and daemons that have one.",
+                        [
+                            Query(
+                                f"sum by (event) (rate(inductord_ray_connections_total{{{NODE}}}[$__rate_interval]))",
+                                "{{event}}",
+                            ),
+                            Query(f"sum(inductord_ray_connected{{{NODE}}})", "daemons connected"),
+                        ],
+                    ),
+                    lines(
+                        "Requests to the registry",
+                        "Requests of all daemons of a cluster, by how the registry answered; each daemon tells the same.",
+                        [
+                            Query(
+                                f"max by (result) (rate(inductord_cluster_requests_total{{{NODE}}}[$__rate_interval]))",
+                                "{{result}}",
+                            )
+                        ],
+                        unit="reqps",
+                        stacked=True,
+                    ),
+                    lines(
+                        "Keys on their way in the cluster",
+                        "Keys, daemons' requests that wait for them, and daemons that use the registry.",
+                        [
+                            Query(f"max(inductord_cluster_flights{{{NODE}}})", "keys"),
+                            Query(f"max(inductord_cluster_waiting{{{NODE}}})", "waiting"),
+                            Query(f"max(inductord_cluster_daemons{{{NODE}}})", "daemons"),
+                        ],
+                    ),
+                    lines(
+                        "Kept in the object store",
+                        "Bytes of artifacts that are kept for who asks later.",
+                        [Query(f"max(inductord_cluster_kept_bytes{{{NODE}}})", "kept")],
+                        unit="bytes",
+                    ),
+                    lines(
+                        "Faults in the cluster",
+                        "Second tries after a worker was lost, daemons that fell silent, artifacts gone with their node.",
+                        [
+                            Query(f"max(rate(inductord_cluster_retries_total{{{NODE}}}[$__rate_interval]))", "retries"),
+                            Query(
+                                f"max(rate(inductord_cluster_silent_daemons_total{{{NODE}}}[$__rate_interval]))",
+                                "silent daemons",
+                            ),
+                            Query(
+                                f"max(rate(inductord_cluster_lost_artifacts_total{{{NODE}}}[$__rate_interval]))",
+                                "lost artifacts",
+                            ),
+                        ],
+                        unit="cps",
+                    ),
+                ],
+            ),
+            (
                 "Ray itself",
                 [
                     lines(

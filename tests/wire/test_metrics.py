@@ -1,6 +1,9 @@
 """What Prometheus sees of a real daemon."""
 
+import asyncio
+import hashlib
 import json
+import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +17,7 @@ from support.scrape import page, samples, value
 
 from inductord.compiler.reasons import Fallback
 from inductord.daemon.metrics.job_gauges import SHOWN
-from inductord.daemon.metrics.job_labels import short
+from inductord.daemon.metrics.job_labels import MAX_LABELS, short
 from inductord.daemon.rank_stats import PHASES
 from inductord.v1 import compiler_pb2 as pb
 
@@ -187,3 +190,27 @@ def test_promtool_finds_nothing_to_say(daemon: DaemonProcess, tmp_path: Path) ->
     needs_program("promtool", "prometheus")
     checked = subprocess.run(["promtool", "check", "metrics"], input=page(daemon), text=True, capture_output=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+async def test_a_scrape_stays_small_however_many_jobs_there_were(daemon: DaemonProcess) -> None:
+    jobs, each, ranks = 1000, 10, 2
+    numbers = random.Random(0)
+    async with rank(daemon.address) as one:
+
+        async def report(job: int, number: int) -> None:
+            # Names as `inductord run` gives them. Times differ, so that exemplars are in many buckets.
+            name = hashlib.sha256(str(job).encode()).hexdigest()[:12]
+            fields = {field: numbers.lognormvariate(0, 3) for field in PHASES.values()}
+            keys = [hashlib.sha256(f"{job} {key}".encode()).hexdigest() for key in range(each)]
+            stats = pb.RankStats(requests=each, hits=each, keys=keys, recompiles=1, fallbacks={"disabled": 1}, **fields)
+            requester = pb.Requester(job=name, rank=number, world_size=ranks, pid=number + 1)
+            await one.stub.ReportRank(pb.ReportRankRequest(requester=requester, stats=stats))
+
+        # The first jobs have labels, and do something until the end.
+        for job in (*range(jobs), *range(MAX_LABELS)):
+            await asyncio.gather(*(report(job, number) for number in range(ranks)))
+    text, with_exemplars = page(daemon), page(daemon, openmetrics=True)
+    named = {dict(labels).get("job") for name, labels in samples(text) if name == "inductord_job_rank_seconds"}
+    assert (len(named), "other" in named) == (MAX_LABELS + 1, True)
+    assert with_exemplars.count(" # {") > 60
+    assert max(len(text), len(with_exemplars)) < 200_000
