@@ -198,8 +198,8 @@ async def test_a_scrape_stays_small_however_many_jobs_there_were(daemon: DaemonP
     async with rank(daemon.address) as one:
 
         async def report(job: int, number: int) -> None:
-            # Names as `inductord run` gives them. Times differ, so that exemplars are in many buckets.
-            name = hashlib.sha256(str(job).encode()).hexdigest()[:12]
+            # The longest labels there are. Times differ, so that exemplars are in many buckets.
+            name = hashlib.sha256(str(job).encode()).hexdigest()
             fields = {field: numbers.lognormvariate(0, 3) for field in PHASES.values()}
             keys = [hashlib.sha256(f"{job} {key}".encode()).hexdigest() for key in range(each)]
             stats = pb.RankStats(requests=each, hits=each, keys=keys, recompiles=1, fallbacks={"disabled": 1}, **fields)
