@@ -111,7 +111,8 @@ class Offload:
         try:
             return Ticket(call.gm, self._ask(call, label, recorder, ahead), recorder, record)
         except FallBack as fallback:
-            return Ticket(call.gm, fallback, recorder, record)
+            # Not the exception that was raised: kept, its traceback would keep the frames of all callers.
+            return Ticket(call.gm, FallBack(fallback.reason, str(fallback)), recorder, record)
         except BaseException:
             record.close()
             raise
@@ -144,7 +145,7 @@ class Offload:
 
     def _fetch(self, ticket: Ticket, call: GraphCall, label: str) -> Any:
         if isinstance(ticket.sent, FallBack):
-            raise ticket.sent
+            raise FallBack(ticket.sent.reason, str(ticket.sent))
         sent, recorder, key = ticket.sent, ticket.span, ticket.sent.request.key
         with recorder.stage(StageKind.STAGE_KIND_WAIT) as wait:
             with self._waiting(f"{label} ({key[:12]})") as line:

@@ -38,27 +38,37 @@ class Regions:
         if wanted == "off":
             self._telemetry.not_cut(None, "")
             return whole()
+        composed = self._composed(call, wanted)
+        return whole() if composed is None else composed
+
+    def _composed(self, call: DynamoCall, wanted: str) -> Any:
+        """The graph in pieces; None, with the reason counted, when it is to be compiled whole.
+
+        No exception outlives this. Its traceback would hold the frames of all callers, and what these hold: DDPOptimizer
+        relies on a local variable's end (``FakeifyFirstAOTInvocationGuard``).
+        """
         try:
             pieces = _planned(call, wanted)
+            if isinstance(pieces, NotCut):
+                self._telemetry.not_cut(pieces.reason, str(pieces))
+                return None
             composed = compile_regions(call.gm, call.example_inputs, pieces, call.inner, call.patches)
         except NotCut as reason:
             self._telemetry.not_cut(reason.reason, str(reason))
-            return whole()
+            return None
         except Exception as error:  # noqa: BLE001 - what PyTorch raises for a piece it may not raise for the whole
             self._telemetry.not_cut(WholeReason.ERROR, f"{type(error).__name__}: {error}")
-            return whole()
+            return None
         self._telemetry.composed(len(pieces.pieces), pieces.distinct)
         if log.isEnabledFor(logging.INFO):
             log.info("inductord: %s", render(call.gm, pieces))
         return composed
 
 
-def _planned(call: DynamoCall, wanted: str) -> Plan:
+def _planned(call: DynamoCall, wanted: str) -> Plan | NotCut:
     if not isinstance(call.gm, torch.fx.GraphModule):
-        raise NotCut(WholeReason.MODE, f"it is a {type(call.gm).__name__}, not a graph of Dynamo")
+        return NotCut(WholeReason.MODE, f"it is a {type(call.gm).__name__}, not a graph of Dynamo")
     if (reason := aot.unsuitable(call.gm, call.patches)) is not None:
-        raise reason
+        return reason
     found = plan(call.gm) if wanted == "auto" else plan(call.gm, minimum=0)
-    if isinstance(found, Whole):
-        raise NotCut(found.reason, found.message)
-    return found
+    return NotCut(found.reason, found.message) if isinstance(found, Whole) else found

@@ -61,3 +61,13 @@ def test_a_second_job_with_a_deeper_model_compiles_nothing(
     assert ended.keys <= served.keys
     (report,) = ended.reports
     assert report["regions"] == {"composed": "1"}
+
+
+def test_graphs_that_ddp_cut_into_buckets_are_compiled_whole(tmp_path: Path) -> None:
+    nobody = f"unix:{tmp_path}/nobody.sock"
+    plain = train(tmp_path, python("ddp_buckets.py"), None, **NO_GRAPH_CACHE)
+    # In the same folder: its C++ libraries are there.
+    ended = train(tmp_path, python("ddp_buckets.py"), nobody, INDUCTORD_REGIONS="force", **NO_GRAPH_CACHE)
+    assert ended.result == plain.result
+    (report,) = ended.reports
+    assert int(report["whole_graphs"]["mode"]) == int(report["regions"]["whole"]) >= 2, report
