@@ -76,21 +76,22 @@ def run_shared(
     with serving(folder, env, daemon_flags) as daemon:
         if "ray" in daemon_flags:
             # A cluster is up before a job comes; a local Ray has to be given the time for that.
-            _wait_for_a_worker(daemon.address)
+            wait_for_a_worker(daemon.address)
         through = [INDUCTORD, "run", "--address", daemon.address, "--report-file", str(report), "--"]
         subprocess.run([*through, *command], env=env, check=True)
     found: Mapping[str, Any] = json.loads(report.read_text())
     return found
 
 
-def _wait_for_a_worker(address: str) -> None:
+def wait_for_a_worker(address: str) -> None:
+    """Return when a worker of the daemon is ready, or after two minutes."""
     deadline = time.monotonic() + _CLUSTER_TIMEOUT_S
     while time.monotonic() < deadline:
         status = subprocess.run([INDUCTORD, "status", "--json", "--address", address], capture_output=True, check=True)
         if json.loads(status.stdout)["pool"].get("idle"):
             return
         time.sleep(1.0)
-    print("no worker of the cluster is ready yet; the job starts all the same", file=sys.stderr)
+    print("no worker is ready yet; the job starts all the same", file=sys.stderr)
 
 
 class CpuMeter:

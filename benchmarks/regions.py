@@ -2,9 +2,9 @@
 
     python benchmarks/regions.py [--json] [--device cpu|cuda] [--layers 12] [--width 256] [--second-start] [--no-daemon]
 
-Both sides in fresh processes, on one rank, with empty caches. Seconds go from the first call of the compiled model to the end
-of its first backward; a step is the median of many; the peak is of the memory during those steps. Gradients are compared with
-those of float64 in eager mode, relative over all parameters.
+Both sides in fresh processes, on one rank, with empty caches; the daemon is up, with a worker and an empty store. Seconds go
+from the first call of the compiled model to the end of its first backward; a step is the median of many; the peak is of the
+memory during those steps. Gradients are compared with those of float64 in eager mode, relative over all parameters.
 
     --second-start   the same again: Inductor on the caches that it left, inductord with empty caches and a warm daemon
     --no-daemon      the rank compiles the regions itself
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from _common import machine, serving, show, temporary_folder
-from _jobs import job_environment
+from _jobs import job_environment, wait_for_a_worker
 
 _DEEP = Path(__file__).with_name("_deep.py")
 _PASSED_ON = ("device", "layers", "width", "heads", "length", "batch", "vocabulary", "warmup", "steps")
@@ -68,6 +68,7 @@ def measured(bench: Bench, root: Path, args: argparse.Namespace) -> dict[str, di
         address = f"unix:{folder / 'nobody.sock'}"
         if not args.no_daemon:
             address = stack.enter_context(serving(folder, job_environment(folder), [])).address
+            wait_for_a_worker(address)
         shared = {"INDUCTORD": "1", "INDUCTORD_ADDRESS": address, "INDUCTORD_REGIONS": args.regions}
         runs["regions"] = bench.run(bench.caches() | shared)
         if args.second_start:

@@ -300,6 +300,22 @@ def insert_no_view(graph: torch.fx.Graph, node: torch.fx.Node, before: torch.fx.
 
 
 @contextlib.contextmanager
+def beside_ddp() -> Generator[None]:
+    """Let the optimizer that cuts a graph at DDP's buckets take a bucket for one that AOTAutograd did not see.
+
+    It goes by AOTAutograd's count. For a bucket that AOTAutograd saw, it wants the metadata of its one graph, to compile its
+    backward when that runs; here there are several, and nothing is compiled later (torch/_dynamo/backends/distributed.py).
+    """
+    before = counters["aot_autograd"]["total"]
+    try:
+        yield
+    finally:
+        context = TracingContext.try_get()
+        if context is not None and context.ddp_optimizer_ctx is not None:
+            counters["aot_autograd"]["total"] = before
+
+
+@contextlib.contextmanager
 def counted_once() -> Generator[None]:
     """Undo, when the block is left by an exception, what Inductor's counters counted in it: the same graph comes again."""
     before = counters["inductor"].copy()

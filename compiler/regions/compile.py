@@ -37,9 +37,11 @@ def compile_regions(
         Whatever PyTorch raises.
     """
     pieces = cut(gm, example_inputs, plan)
-    traced = [
-        aot.trace(source.gm, source.example_inputs, source.static, inner, _begin, patches) for source in pieces.sources
-    ]
+    with aot.beside_ddp():
+        traced = [
+            aot.trace(source.gm, source.example_inputs, source.static, inner, _begin, patches)
+            for source in pieces.sources
+        ]
     program = make_program(pieces.wiring, [each.convention for each in traced])
     regions = [Region(*aot.finish(each, inner, _compile, patches)) for each in traced]
     return callable_of(

@@ -7,14 +7,17 @@ that a case costs about a second.
 import contextlib
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch._inductor.compile_fx import compile_fx
 from torch.utils.checkpoint import checkpoint
 
 from inductord.compiler.regions.compile import compile_regions
@@ -362,6 +365,41 @@ def test_what_does_not_compose_is_compiled_whole_with_the_reason(backend: Compos
     torch.compile(model, backend=backend, fullgraph=True)(batch()).__len__()
     assert backend.refused == [reason]
     assert backend.plans == []
+
+
+@pytest.fixture
+def one_rank() -> Iterator[None]:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_ddp_may_cut_first(backend: Composing) -> None:
+    """Its optimizer gives each bucket as a graph of its own. Some of these have repeats, the others go through AOTAutograd
+    as a whole, and their backward is compiled when it runs."""
+    whole = 0
+
+    def either(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        nonlocal whole
+        if isinstance(plan(gm, minimum=0), Plan):
+            return backend(gm, example_inputs)
+        whole += 1
+        compiled: Callable[..., Any] = compile_fx(gm, example_inputs, inner_compile=backend._inner)
+        return compiled
+
+    widths = [200 + 10 * min(number, 6) for number in range(16)]  # buckets are at least a megabyte large
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(*pair), nn.GELU()) for pair in itertools.pairwise(widths)))
+    x = torch.randn(2, widths[0])
+    expected = step(model, model, x)
+    parallel = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
+    found = step(model, torch.compile(parallel, backend=either), x)
+    for name, value in expected.items():
+        if isinstance(value, torch.Tensor):
+            torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
+    assert whole
+    assert backend.plans
+    assert backend.refused == []
 
 
 OPERATIONS: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
