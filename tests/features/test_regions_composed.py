@@ -61,6 +61,7 @@ class Composing:
             args.clear()  # as Inductor's code does
             return gm.forward(*own)
 
+        run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
 
@@ -389,7 +390,18 @@ def test_ddp_may_cut_first(backend: Composing) -> None:
         return compiled
 
     widths = [200 + 10 * min(number, 6) for number in range(16)]  # buckets are at least a megabyte large
-    model = nn.Sequential(*(nn.Sequential(nn.Linear(*pair), nn.GELU()) for pair in itertools.pairwise(widths)))
+
+    class Model(nn.Module):  # DDP calls it where Dynamo does not compile PyTorch's own modules
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(widths))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                x = nn.functional.gelu(layer(x))
+            return x
+
+    model = Model()
     x = torch.randn(2, widths[0])
     expected = step(model, model, x)
     parallel = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
