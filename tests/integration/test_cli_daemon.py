@@ -44,11 +44,14 @@ def test_the_life_of_a_daemon(cli: Cli) -> None:
         assert status["address"] == cli.address
         assert status["store"]["path"] == str(cli.store)
         assert f"pid {daemon.pid}" in cli("status").stdout
+        healthy = cli("health")
+        assert (healthy.returncode, healthy.stdout, healthy.stderr) == (0, "", "")
         stopped = cli("stop", "--json")
         assert json.loads(stopped.stdout)["was_running"] is True
         # The command returns when the process is gone, so its exit code is there at once.
         assert daemon.wait(timeout=5) == 0
     assert not cli.socket.exists()
+    assert cli("health").returncode == 5
     again = cli("stop", "--json")
     assert (again.returncode, json.loads(again.stdout)["was_running"]) == (0, False)
     absent = cli("status")

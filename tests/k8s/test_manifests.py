@@ -1,0 +1,209 @@
+"""Manifests are valid, and speak of settings, ports, commands and files that the program has."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from support.manifests import EXAMPLES, K8S, OVERLAYS, REPO, ROOTS, containers, objects, pod_templates, rendered, the, tool
+from support.needs import needs
+
+from inductord import __version__
+from inductord.compiler.settings import from_environment
+from inductord.daemon.cli.app import inductord
+from inductord.daemon.config import ENV_PREFIX, DaemonConfig, load_config
+
+pytestmark = pytest.mark.k8s
+
+SHARED = REPO.parent / "shared"
+# Kinds whose schema belongs to somebody else and is at hand in `SHARED`; of the others only the pods are checked.
+CUSTOM = {"RayCluster", "PodMonitor", "PrometheusRule"}
+UNCHECKED = {"Certificate", "Issuer", "JobSet", "PyTorchJob", "ClusterTrainingRuntime", "TrainJob"}
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_objects_fit_the_schemas_of_kubernetes(root: str, tmp_path: Path) -> None:
+    """Strictly: a field that Kubernetes does not know is an error. Pods inside custom kinds are checked as pods."""
+    documents = [each for each in objects(root) if each["kind"] not in CUSTOM | UNCHECKED]
+    for each in objects(root):
+        if each["kind"] in CUSTOM | UNCHECKED:
+            documents += [
+                {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"pod-{index}"}, "spec": template["spec"]}
+                for index, (_, template) in enumerate(pod_templates(each))
+            ]
+    assert documents
+    file = tmp_path / "objects.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    done = subprocess.run([tool("kubernetes-validate"), "--strict", str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count(" passed ") == len(documents)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_custom_kinds_fit_their_definitions(overlay: str, tmp_path: Path) -> None:
+    checker = SHARED / "tools" / "validate_crds.py"
+    if not checker.exists():
+        pytest.skip("the definitions of custom kinds are not in ../shared, they are no part of this project")
+    file = tmp_path / "objects.yaml"
+    file.write_text(rendered(overlay := f"overlays/{overlay}"))
+    done = subprocess.run(
+        [sys.executable, str(checker), str(SHARED / "crds"), str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    kinds = {each["kind"] for each in objects(overlay)}
+    assert {line.split()[2] for line in done.stdout.splitlines() if line.startswith("ok ")} >= kinds & CUSTOM
+    skipped = {line.split()[2] for line in done.stdout.splitlines() if line.startswith("skip ")}
+    assert skipped.isdisjoint(CUSTOM)
+
+
+def settings_of(root: str) -> dict[str, str]:
+    data: dict[str, str] = the(root, "ConfigMap")["data"]
+    return data
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_daemon_takes_its_settings(overlay: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_of(f"overlays/{overlay}")
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    config = load_config()
+    for name in settings:
+        field = name.removeprefix(ENV_PREFIX).lower()
+        assert field in DaemonConfig.model_fields
+        assert config.origins[field] == f"env {name}"
+    # A drain fits into the time that Kubernetes gives.
+    grace = the(f"overlays/{overlay}", "DaemonSet")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert config.drain_seconds < grace
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_commands_and_probes_exist(overlay: str) -> None:
+    (daemon,) = the(f"overlays/{overlay}", "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    commands = [daemon["args"]]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        program, *arguments = daemon[probe]["exec"]["command"]
+        assert program == "inductord"
+        commands.append(arguments)
+    for name, *arguments in commands:
+        command = inductord.get_command(click.Context(inductord), name)
+        assert command is not None, name
+        command.make_context(name, list(arguments))  # raises for an argument that it does not have
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_ports_are_those_on_which_the_daemon_listens(overlay: str) -> None:
+    root = f"overlays/{overlay}"
+    settings = settings_of(root)
+    (daemon,) = the(root, "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    ports = {each["name"]: each["containerPort"] for each in daemon["ports"]}
+    assert ports == {
+        "grpc": int(settings["INDUCTORD_LISTEN"].rpartition(":")[2]),
+        "metrics": int(settings["INDUCTORD_METRICS_ADDRESS"].rpartition(":")[2]),
+    }
+    (port,) = the(root, "Service")["spec"]["ports"]
+    assert ports[port["targetPort"]] == port["port"]
+    named = {
+        each["port"]
+        for policy in objects(root)
+        if policy["kind"] == "NetworkPolicy"
+        for rule in policy["spec"].get("ingress", [])
+        for each in rule.get("ports", [])
+    }
+    assert named <= ports.keys()
+    for monitor in objects(root):
+        if monitor["kind"] == "PodMonitor":
+            assert {each["port"] for each in monitor["spec"]["podMetricsEndpoints"]} <= ports.keys()
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_files_that_settings_name_are_mounted(overlay: str) -> None:
+    root = f"overlays/{overlay}"
+    (daemon,) = the(root, "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    mounts = {each["mountPath"]: each.get("readOnly", False) for each in daemon["volumeMounts"]}
+    for name, value in settings_of(root).items():
+        path = value.removeprefix("unix:")
+        if not path.startswith("/"):
+            continue
+        (mount,) = (each for each in mounts if Path(path).is_relative_to(each))
+        assert mounts[mount] == path.startswith("/etc/"), name
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_selectors_find_the_daemon(overlay: str) -> None:
+    root = f"overlays/{overlay}"
+    labels = the(root, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
+    selectors = [the(root, "DaemonSet")["spec"]["selector"]["matchLabels"], the(root, "Service")["spec"]["selector"]]
+    selectors += [each["spec"]["selector"]["matchLabels"] for each in objects(root) if each["kind"] == "PodMonitor"]
+    assert all(selector.items() <= labels.items() for selector in selectors)
+
+
+def test_the_release_is_that_of_the_program() -> None:
+    for overlay in OVERLAYS:
+        for each in objects(f"overlays/{overlay}"):
+            images = [part["image"] for _, template in pod_templates(each) for part in containers(template)]
+            assert {image for image in images if image.startswith("inductord")} <= {f"inductord:{__version__}"}
+    lock = (REPO / "requirements.lock").read_text()
+    ray = the("overlays/prod", "RayCluster")["spec"]["rayVersion"]
+    assert f"\nray=={ray}\n" in lock
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_ranks_take_what_examples_give_them(example: str) -> None:
+    way = Path(example).parts[2]
+    templates = [template for each in objects(example) for _, template in pod_templates(each)]
+    assert templates
+    for template in templates:
+        (trainer,) = template["spec"]["containers"]
+        given: dict[str, Any] = {each["name"]: each for each in trainer["env"]}
+        env = {name: each["value"].replace("$(HOST_IP)", "10.0.0.7") for name, each in given.items() if "value" in each}
+        settings = from_environment(env)
+        assert settings.enabled
+        mounts = {each["mountPath"]: each for each in trainer.get("volumeMounts", [])}
+        if way == "socket":
+            assert settings.address == settings_of("overlays/dev")["INDUCTORD_ADDRESS"]
+            assert mounts["/run/inductord"]["readOnly"] is True
+            group = settings_of("overlays/dev")["INDUCTORD_SOCKET_GROUP"]
+            assert template["spec"]["securityContext"]["supplementalGroups"] == [int(group)]
+        else:
+            host = "inductord.inductord" if way == "service" else "10.0.0.7"
+            assert settings.address == f"tcp://{host}:7777"
+            assert given["INDUCTORD_TOKEN"]["valueFrom"]["secretKeyRef"]
+            assert not mounts
+
+
+def test_documents_name_what_there_is() -> None:
+    text = (REPO / "docs" / "deploy.md").read_text()
+    for path in re.findall(r"\bk8s/[\w./-]*\w", text):
+        assert (REPO / path).exists(), path
+    for name in ("inductord-tokens", "inductord-token", "inductord-redis"):
+        assert name in text
+
+
+def test_every_component_is_in_an_overlay_or_explained() -> None:
+    used = {
+        (path.parent / each).resolve().name
+        for path in (K8S / "overlays").glob("*/kustomization.yaml")
+        for each in yaml.safe_load(path.read_text()).get("components", [])
+    }
+    text = (REPO / "docs" / "deploy.md").read_text()
+    unused = {path.name for path in (K8S / "components").iterdir()} - used
+    assert all(f"components/{name}" in text for name in unused)
+
+
+def test_the_image_installs_what_pyproject_says() -> None:
+    needs((K8S / "image" / "requirements.py").exists(), "the image's list")
+    done = subprocess.run(
+        [sys.executable, str(K8S / "image" / "requirements.py"), str(REPO / "pyproject.toml"), "daemon,ray"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[^\w-]", line, maxsplit=1)[0] for line in done.stdout.splitlines()}
+    wanted = project["dependencies"] + project["optional-dependencies"]["daemon"]
+    assert names == {re.split(r"[^\w-]", line, maxsplit=1)[0] for line in wanted} - {"torch"} | {"ray"}

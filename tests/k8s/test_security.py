@@ -1,0 +1,116 @@
+"""What pods may do, by the rules of Pod Security, and what linters say of manifests and Dockerfiles."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.manifests import EXAMPLES, K8S, OVERLAYS, Object, containers, objects, pod_templates, rendered, the, tool
+
+pytestmark = pytest.mark.k8s
+
+WAIVED = {
+    "CKV_K8S_43": "images by digest: the image is built by who deploys it, so its digest is theirs to set (docs/deploy.md)",
+    "CKV_K8S_15": "imagePullPolicy Always: a node must be able to restart its daemon while the registry is away",
+}
+"""Findings of checkov that do not count, with the reason."""
+
+SOCKET_ONLY = {
+    "CKV_K8S_6": "root containers: the init container of the socket component",
+    "CKV_K8S_23": "root containers: the init container of the socket component",
+    "CKV_K8S_22": "read-only root",
+    "CKV_K8S_40": "a high user id: the init container of the socket component is root, it has to give a folder away",
+    "CKV_K8S_25": "capabilities: the init container of the socket component has CHOWN and FOWNER",
+    "CKV_K8S_28": "capabilities: the same",
+}
+"""Waived for the overlay with the socket component alone."""
+
+
+def not_restricted(template: Object) -> Iterator[str]:
+    """In what a pod is outside of the profile `restricted`
+    (https://kubernetes.io/docs/concepts/security/pod-security-standards/)."""
+    spec = template["spec"]
+    pod = spec.get("securityContext", {})
+    for name in ("hostNetwork", "hostPID", "hostIPC"):
+        if spec.get(name):
+            yield name
+    allowed = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+    for volume in spec.get("volumes", []):
+        yield from (f"volume {kind}" for kind in volume.keys() - {"name"} - allowed)
+    for container in containers(template):
+        own = container.get("securityContext", {})
+        merged = pod | own
+        name = container["name"]
+        if own.get("allowPrivilegeEscalation") is not False:
+            yield f"{name}: privilege escalation"
+        if own.get("privileged"):
+            yield f"{name}: privileged"
+        if merged.get("runAsNonRoot") is not True or merged.get("runAsUser") == 0:
+            yield f"{name}: root"
+        if merged.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
+            yield f"{name}: seccomp"
+        capabilities = own.get("capabilities", {})
+        if "ALL" not in capabilities.get("drop", []) or set(capabilities.get("add", [])) - {"NET_BIND_SERVICE"}:
+            yield f"{name}: capabilities"
+        yield from (f"{name}: hostPort" for port in container.get("ports", []) if port.get("hostPort"))
+
+
+def exceptions(root: str) -> dict[str, list[str]]:
+    found = {
+        f"{each['kind']}/{each['metadata']['name']}{path}": sorted(not_restricted(template))
+        for each in objects(root)
+        for path, template in pod_templates(each)
+    }
+    assert found
+    return {where: what for where, what in found.items() if what}
+
+
+@pytest.mark.parametrize("overlay", [name for name in OVERLAYS if name != "dev"])
+def test_overlays_without_the_socket_are_restricted(overlay: str) -> None:
+    assert exceptions(f"overlays/{overlay}") == {}
+    labels = the(f"overlays/{overlay}", "Namespace")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_exceptions_of_the_socket_are_those_that_are_explained() -> None:
+    assert exceptions("overlays/dev") == {
+        "DaemonSet/inductord/spec/template": ["socket-folder: capabilities", "socket-folder: root", "volume hostPath"]
+    }
+    text = (K8S.parent / "docs" / "deploy.md").read_text()
+    assert all(word in text for word in ("hostPath", "init container", "hostPort"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_training_pods_are_restricted_but_for_the_socket(example: str) -> None:
+    expected = ["volume hostPath"] if "/socket/" in example else []
+    assert [what for what in exceptions(example).values()] == ([expected] if expected else [])
+
+
+def test_nobody_has_a_right_at_the_api_server() -> None:
+    for overlay in OVERLAYS:
+        found = objects(f"overlays/{overlay}")
+        assert not [each for each in found if each["kind"].endswith(("Role", "RoleBinding"))]
+        for each in found:
+            for path, template in pod_templates(each):
+                if "headGroupSpec" not in path:  # Ray's autoscaler asks for pods; the operator gives it an account
+                    assert template["spec"]["automountServiceAccountToken"] is False, path
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_checkov_finds_nothing_that_matters(overlay: str, tmp_path: Path) -> None:
+    file = tmp_path / "objects.yaml"
+    file.write_text(rendered(f"overlays/{overlay}"))
+    command = [tool("checkov"), "--framework", "kubernetes", "--compact", "--quiet", "--output", "json", "--file", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    report = json.loads(done.stdout)
+    waived = WAIVED | SOCKET_ONLY if overlay == "dev" else WAIVED
+    failed = {(each["check_id"], each["check_name"], each["resource"]) for each in report["results"]["failed_checks"]}
+    assert {each for each in failed if each[0] not in waived} == set()
+    assert report["summary"]["passed"] > 50
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.slim"])
+def test_dockerfiles_pass_hadolint(name: str) -> None:
+    done = subprocess.run([tool("hadolint"), str(K8S / "image" / name)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

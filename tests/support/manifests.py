@@ -1,0 +1,72 @@
+"""Kubernetes manifests as ``kubectl kustomize`` renders them, and the pods in them."""
+
+import functools
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from support.needs import needs
+
+REPO = Path(__file__).parent.parent.parent
+K8S = REPO / "k8s"
+OVERLAYS = sorted(path.name for path in (K8S / "overlays").iterdir())
+EXAMPLES = sorted(str(path.parent.relative_to(K8S)) for path in (K8S / "examples" / "ways").glob("*/*/kustomization.yaml"))
+ROOTS = [f"overlays/{name}" for name in OVERLAYS] + EXAMPLES
+
+Object = dict[str, Any]
+
+
+@functools.cache
+def rendered(root: str) -> str:
+    """What would be applied for a folder under ``k8s/``."""
+    needs(shutil.which("kubectl") is not None, "kubectl 1.27 or later (https://kubernetes.io/docs/tasks/tools/)")
+    done = subprocess.run(["kubectl", "kustomize", str(K8S / root)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def objects(root: str) -> list[Object]:
+    """The same, read."""
+    return list(yaml.safe_load_all(rendered(root)))
+
+
+def the(root: str, kind: str, name: str = "inductord") -> Object:
+    """The one object of this kind and name; a generated name counts without its hash."""
+    (found,) = (
+        each
+        for each in objects(root)
+        if each["kind"] == kind and (each["metadata"]["name"] == name or each["metadata"]["name"].startswith(f"{name}-"))
+    )
+    return found
+
+
+def pod_templates(tree: Any, path: str = "") -> Iterator[tuple[str, Object]]:
+    """Every pod template in an object of any kind, with where it stands."""
+    if isinstance(tree, dict):
+        spec = tree.get("spec")
+        if isinstance(spec, dict) and "containers" in spec:
+            yield path, tree
+        for name, value in tree.items():
+            yield from pod_templates(value, f"{path}/{name}")
+    elif isinstance(tree, list):
+        for index, value in enumerate(tree):
+            yield from pod_templates(value, f"{path}/{index}")
+
+
+def containers(template: Object) -> list[Object]:
+    """Init containers and containers of a pod template."""
+    spec = template["spec"]
+    return [*spec.get("initContainers", []), *spec["containers"]]
+
+
+def tool(name: str) -> str:
+    """A checker of ``k8s/tools.txt``: from ``make k8s-tools``, or from PATH."""
+    beside = Path(sys.prefix) / "k8s-tools" / "bin" / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    needs(found is not None, f"the checker {name} (make k8s-tools)")
+    assert found is not None
+    return found
