@@ -23,13 +23,13 @@ LOCKED := $(VENV)/.locked-$(call checksum,requirements.lock)
 INSTALLED := $(VENV)/.installed-$(call checksum,pyproject.toml src/inductord/__init__.py)-$(firstword $(shell echo '$(CURDIR)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format protos wheel lock venv clean
+.PHONY: help demo test lint format protos wheel lock venv k8s-tools clean
 .SUFFIXES:
 
 help: ## Show this list
 	@echo 'usage: make TARGET [NAME=VALUE ...]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  PYTHON=$(PYTHON)  interpreter for new venvs, 3.11 or later'
 	@echo '  VENV=$(VENV)  where the environment is kept'
@@ -88,6 +88,13 @@ $(LOCKED):
 $(INSTALLED): $(LOCKED)
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@rm -f $(VENV)/.installed-* && touch $@
+
+k8s-tools: $(VENV)/k8s-tools/.made-$(call checksum,k8s/tools.txt) ## Make the environment of the checkers that tests of k8s/ use
+
+$(VENV)/k8s-tools/.made-$(call checksum,k8s/tools.txt): $(LOCKED)
+	$(PYTHON) -m venv --clear $(VENV)/k8s-tools
+	$(VENV)/k8s-tools/bin/pip install --quiet -r k8s/tools.txt
+	@touch $@
 
 clean: ## Remove the environment, builds and caches
 	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -71,6 +71,9 @@ class DaemonConfig(BaseSettings):
         default_factory=default_address,
         description="Unix socket to listen on, such as unix:/run/inductord/inductord.sock; commands also take tcp://host:port.",
     )
+    socket_group: str | None = Field(
+        None, description="Group, by name or number, whose members may use the socket too. They get the owner's rights."
+    )
     listen: str = Field(
         "",
         description="host:port to listen on as well, over TCP; port 0 takes a free one. Needs TLS, and tokens or a client CA.",

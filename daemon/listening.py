@@ -6,6 +6,7 @@ the socket is gone. The lock file itself stays: removing it would let two daemon
 
 import contextlib
 import fcntl
+import grp
 import logging
 import os
 from collections.abc import Iterator
@@ -21,34 +22,59 @@ class SocketBusy(RuntimeError):
 
 
 class Listening:
-    """The right to bind ``address``.
+    """The right to bind ``address``. ``group``, by name or number: its members may use the socket as well.
 
     Raises:
-        AddressError: the folder cannot be used.
+        AddressError: the folder cannot be used, or there is no such group.
         SocketBusy: another daemon has it.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, group: str | None = None) -> None:
         self.path = socket_path(address)
+        self._group = None if group is None else _group_id(group)
         _prepare(self.path.parent)
         self._lock = _lock(self.path)
         self._identity: tuple[int, int] | None = None
 
     @contextlib.contextmanager
     def binding(self) -> Iterator[None]:
-        """Bind within this context: the socket is for this user alone."""
+        """Bind within this context: the socket is for this user, and the group if there is one, alone.
+
+        Raises:
+            AddressError: this user cannot give the socket to the group.
+        """
         before = os.umask(0o177)
         try:
             yield
         finally:
             os.umask(before)
         self._identity = _identity(self.path)
+        if self._group is not None:
+            try:
+                os.chown(self.path, -1, self._group)
+            except OSError as error:
+                raise AddressError(
+                    f"cannot give {self.path} to group {self._group}: {error.strerror}. Choose a socket_group that this "
+                    "user is a member of."
+                ) from error
+            self.path.chmod(0o660)
 
     def close(self) -> None:
         """Remove the socket if it is still ours, and let another daemon have the path."""
         if self._identity is not None and _identity(self.path) == self._identity:
             self.path.unlink(missing_ok=True)
         os.close(self._lock)
+
+
+def _group_id(group: str) -> int:
+    if group.isdecimal():
+        return int(group)  # a container's groups often have no names
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise AddressError(
+            f"socket_group: there is no group {group!r}. Write a name that exists, or a number."
+        ) from None
 
 
 def _prepare(folder: Path) -> None:

@@ -115,7 +115,7 @@ async def serve(config: DaemonConfig, *, ready: Callable[[Endpoints], None] | No
 async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[Endpoints]:
     """A daemon that answers. On exit it drains and ends; what was opened last is closed first."""
     async with contextlib.AsyncExitStack() as stack:
-        listening = Listening(config.address)
+        listening = Listening(config.address, config.socket_group)
         stack.callback(listening.close)
         registry = prometheus_client.CollectorRegistry()
         metrics = Metrics(registry)

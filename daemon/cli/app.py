@@ -20,7 +20,6 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "report": ("report", "Show what happened in a job: as text, page or trace."),
     "store": ("store", "Look at, check, shrink and carry the stored artifacts."),
     "health": ("health", "Ask the daemon whether it serves; for probes."),
-    "store": ("store", "Look at, check and shrink the stored artifacts."),
     "explain": ("explain", "Say which parts of two keys differ."),
     "token": ("token", "Make tokens, with which tenants use the daemon over TCP."),
     "config": ("config", "Show the settings in force and where each comes from."),

@@ -14,7 +14,9 @@ from support.needs import needs
 REPO = Path(__file__).parent.parent.parent
 K8S = REPO / "k8s"
 OVERLAYS = sorted(path.name for path in (K8S / "overlays").iterdir())
-EXAMPLES = sorted(str(path.parent.relative_to(K8S)) for path in (K8S / "examples" / "ways").glob("*/*/kustomization.yaml"))
+EXAMPLES = sorted(
+    str(path.parent.relative_to(K8S)) for path in (K8S / "examples" / "ways").glob("*/*/kustomization.yaml")
+)
 ROOTS = [f"overlays/{name}" for name in OVERLAYS] + EXAMPLES
 
 Object = dict[str, Any]
@@ -39,7 +41,8 @@ def the(root: str, kind: str, name: str = "inductord") -> Object:
     (found,) = (
         each
         for each in objects(root)
-        if each["kind"] == kind and (each["metadata"]["name"] == name or each["metadata"]["name"].startswith(f"{name}-"))
+        if each["kind"] == kind
+        and (each["metadata"]["name"] == name or each["metadata"]["name"].startswith(f"{name}-"))
     )
     return found
 
