@@ -135,10 +135,8 @@ def test_the_slim_image_serves_without_torch(folder: Path, tmp_path: Path) -> No
     for path in (prefix, *prefix.parents):
         if path.stat().st_uid == os.geteuid() and path.is_relative_to(tmp_path.parent):
             path.chmod(path.stat().st_mode | 0o055)
-    imports = subprocess.run(
-        [prefix / "bin" / "python", "-c", "import ray, grpc; import torch"], capture_output=True, text=True
-    )
-    needs("No module named 'torch'" in imports.stderr, "a Python whose own packages have no torch")
+    has = [prefix / "bin" / "python", "-c", "import grpc, click; import torch"]
+    assert "No module named 'torch'" in subprocess.run(has, capture_output=True, text=True, check=False).stderr
     tokens = tmp_path / "tokens"
     new_token(tokens)
     with running(described(folder, tokens.read_text(), prefix / "bin")) as container:
