@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from support.needs import needs, needs_module
 from support.pools import alive, until
 from support.rank import key_of, rank
 
+from inductord.compiler.address import AddressError
+from inductord.daemon.listening import Listening
 from inductord.v1 import admin_pb2, admin_pb2_grpc
 from inductord.v1 import compiler_pb2 as pb
 
@@ -45,6 +48,17 @@ def test_health_comes_before_any_worker(start_daemon: Callable[..., DaemonProces
 def test_the_socket_is_private(daemon: DaemonProcess) -> None:
     path = Path(daemon.address.removeprefix("unix:"))
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_the_socket_may_be_a_groups_too(start_daemon: Callable[..., DaemonProcess]) -> None:
+    daemon = start_daemon(socket_group=os.getgid())
+    socket = Path(daemon.address.removeprefix("unix:")).stat()
+    assert (socket.st_mode & 0o777, socket.st_gid) == (0o660, os.getgid())
+
+
+def test_a_group_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AddressError, match="no group 'nobody-has-this'"):
+        Listening(f"unix:{tmp_path}/d.sock", "nobody-has-this")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
