@@ -9,7 +9,7 @@
 # when absent.
 set -eu
 kind=$1 prefix=$2 python=$3 source=$4
-extras=${5:-daemon,ray,shared}
+extras=${5:-daemon,ray,shared,otel}
 here=$(dirname "$0")
 
 case $kind in

@@ -92,10 +92,10 @@ def test_a_node_of_the_cluster(folder: Path, tmp_path: Path) -> None:
         assert counts(first) == {"led": GRAPHS, "joined": 0, "hits": 0}
         # By TCP, with a token: a tenant of its own, so nothing of the owner's is found.
         listen = "tcp://" + json.loads(container.exec("inductord", "status", "--json").stdout)["listen"]
-        by_tcp = start(folder / "tcp", listen, INDUCTORD_TOKEN=token).finish()
+        by_tcp = start(folder / "tcp", listen, INDUCTORD_TOKEN=token, INDUCTORD_INSECURE="1").finish()
         assert by_tcp.result == plain
         assert counts(by_tcp) == {"led": GRAPHS, "joined": 0, "hits": 0}
-        refused = start(folder / "refused", listen, INDUCTORD_TOKEN="wrong").finish()
+        refused = start(folder / "refused", listen, INDUCTORD_TOKEN="wrong", INDUCTORD_INSECURE="1").finish()
         assert refused.result == plain
         assert refused.fallbacks == {"unauthenticated": GRAPHS}
 

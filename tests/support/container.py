@@ -88,7 +88,7 @@ class Container:
         """Run it."""
         program = [self._programs / "inductord", *self._spec["args"]]
         steps = "\n".join(self._mounting())
-        line = shlex.join(map(str, ["chroot", self.root, *self._identity(), *program]))
+        line = shlex.join(map(str, ["/usr/sbin/chroot", self.root, *self._identity(), *program]))
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 ["unshare", "--mount", "--propagation", "private", "sh", "-ec", f"{steps}\nexec {line}"],
@@ -172,11 +172,12 @@ class Container:
         yield shlex.join(["cp", "-a", "/etc", str(root / "etc")])
         yield from bind(Path("/dev"), root / "dev")
         yield from bind(Path("/proc"), root / "proc")
-        for place in sorted(_programs() | {self._programs.parent}):
-            yield from bind(place, root / place.relative_to("/"), "ro")
         for mount in self._spec["volumeMounts"]:
             target = root / mount["mountPath"].lstrip("/")
             yield from bind(self.volumes / mount["name"], target, *(["ro"] if mount.get("readOnly") else []))
+        # After the volumes: a checkout may lie under /tmp.
+        for place in sorted(_programs() | {self._programs.parent}):
+            yield from bind(place, root / place.relative_to("/"), "ro")
         assert self._spec["securityContext"]["readOnlyRootFilesystem"] is True
         yield shlex.join(["mount", "-o", "remount,bind,ro", str(root)])
 

@@ -1,6 +1,7 @@
 """Kubernetes manifests as ``kubectl kustomize`` renders them, and the pods in them."""
 
 import functools
+import re
 import shutil
 import subprocess
 import sys
@@ -38,11 +39,11 @@ def objects(root: str) -> list[Object]:
 
 def the(root: str, kind: str, name: str = "inductord") -> Object:
     """The one object of this kind and name; a generated name counts without its hash."""
+    generated = (
+        re.compile(rf"{re.escape(name)}(-[a-z0-9]{{10}})?") if kind == "ConfigMap" else re.compile(re.escape(name))
+    )
     (found,) = (
-        each
-        for each in objects(root)
-        if each["kind"] == kind
-        and (each["metadata"]["name"] == name or each["metadata"]["name"].startswith(f"{name}-"))
+        each for each in objects(root) if each["kind"] == kind and generated.fullmatch(each["metadata"]["name"])
     )
     return found
 
