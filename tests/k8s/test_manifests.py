@@ -200,6 +200,14 @@ def test_documents_name_what_there_is() -> None:
         assert name in text
 
 
+def test_every_dashboard_is_deployed() -> None:
+    deployed = the("overlays/prod", "ConfigMap", "inductord-dashboards")
+    assert deployed["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert deployed["data"] == {
+        path.name: path.read_text() for path in (REPO / "dashboards" / "grafana").glob("*.json")
+    }
+
+
 def test_every_component_is_in_an_overlay_or_explained() -> None:
     used = {
         (path.parent / each).resolve().name

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.packaging
 
 # Top folders that every Linux machine may have. Any other is one of somebody's own machine.
 ROOTS = frozenset("bin data dev etc home lib mnt opt proc root run shm srv sys tmp usr var".split())  # noqa: SIM905
+# Places in objects of Kubernetes, as patches name them.
+POINTERS = frozenset({"metadata", "spec"})
 # `/a/b`, not preceded by what makes it the middle of something longer, such as a URL or a relative path.
 ABSOLUTE = re.compile(r"""(?<![\w./:$})*\]<>~+-])/(?P<root>[a-z]+)/[\w.-]""")
 URL = re.compile(r"https?://(?P<host>[A-Za-z0-9.-]+)")
@@ -42,9 +44,14 @@ def test_no_file_names_a_path_of_one_machine() -> None:
         f"{path.relative_to(REPO)}: {match.group()}"
         for path, text in texts()
         for match in ABSOLUTE.finditer(text)
-        if match["root"] not in ROOTS and not path.is_relative_to(REPO / "tests")  # they make paths up
+        if match["root"] not in ROOTS | POINTERS and not path.is_relative_to(REPO / "tests")  # they make paths up
     }
     assert not found
+
+
+def test_no_file_has_the_marks_of_a_merge() -> None:
+    marks = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+    assert [str(path.relative_to(REPO)) for path, text in texts() if marks.search(text)] == []
 
 
 def test_no_file_points_out_of_the_tree() -> None:
