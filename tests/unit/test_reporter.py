@@ -1,0 +1,70 @@
+"""When a rank reports, and what it does not send twice."""
+
+import dataclasses
+
+import pytest
+
+from inductord.compiler.client import Client, Unavailable
+from inductord.compiler.reasons import Fallback
+from inductord.compiler.reporter import Reporter
+from inductord.compiler.settings import from_environment
+from inductord.compiler.telemetry import Telemetry
+from inductord.v1 import compiler_pb2 as pb
+
+pytestmark = pytest.mark.unit
+
+
+@dataclasses.dataclass
+class Daemon(Client):
+    """What a rank's client would tell a daemon. ``lost``: it cannot be reached."""
+
+    lost: bool = False
+    connected: bool = True
+    reports: list[pb.RankStats] = dataclasses.field(default_factory=list)
+
+    def report(self, requester: pb.Requester, stats: pb.RankStats, trace: pb.RankTrace) -> pb.ReportRankResponse | None:
+        if self.lost:
+            raise Unavailable(Fallback.DAEMON_LOST, "gone")
+        if not self.connected:
+            return None
+        self.reports.append(pb.RankStats.FromString(stats.SerializeToString()))  # as the wire copies it
+        return pb.ReportRankResponse(taken=trace.first + len(trace.spans))
+
+
+def made(daemon: Daemon) -> tuple[Telemetry, Reporter]:
+    telemetry = Telemetry(from_environment({"INDUCTORD_JOB": "j"}))
+    return telemetry, Reporter(daemon, telemetry)
+
+
+def test_what_did_not_change_is_not_reported_again() -> None:
+    daemon = Daemon()
+    telemetry, reporter = made(daemon)
+    reporter.now()
+    assert daemon.reports == []
+    telemetry.requested("k1", 0.5)
+    reporter.now()
+    reporter.now()
+    telemetry.launched(0.5)
+    reporter.now()
+    assert [(list(each.keys), each.first_launches) for each in daemon.reports] == [(["k1"], 0), ([], 1)]
+
+
+def test_a_span_alone_is_reason_enough() -> None:
+    daemon = Daemon()
+    telemetry, reporter = made(daemon)
+    telemetry.timeline.traced(pb.STAGE_KIND_TRACE, "0/0", 1.0, 0.5)
+    reporter.now()
+    reporter.now()
+    assert len(daemon.reports) == 1
+
+
+@pytest.mark.parametrize("trouble", [{"lost": True}, {"connected": False}])
+def test_what_was_not_taken_comes_with_the_next_report(trouble: dict[str, bool]) -> None:
+    daemon = Daemon(**trouble)
+    telemetry, reporter = made(daemon)
+    telemetry.requested("k1", 0.5)
+    reporter.now()
+    daemon.lost, daemon.connected = False, True
+    telemetry.requested("k2", 0.5)
+    reporter.now()
+    assert [(list(each.keys), each.requests) for each in daemon.reports] == [(["k1", "k2"], 2)]
