@@ -58,7 +58,7 @@ class RaySession:
         except Exception as error:
             self.close()
             what = "a local Ray cannot be started" if address == "local" else f"no Ray answers at {address}"
-            raise PoolUnavailable(f"{what}: {type(error).__name__}: {error}") from error
+            raise PoolUnavailable(f"{what}: {type(error).__name__}: {error}{_hint(error)}") from error
 
     def _connect(self, address: str, machine: Machine) -> None:
         if self._scratch is None:
@@ -88,6 +88,16 @@ class RaySession:
         self._ray.shutdown(wait_for_processes=True)
         scratch, self._scratch = self._scratch, None
         scratch.close()
+
+
+def _hint(error: BaseException) -> str:
+    """What to do about it, where Ray says the reason only in a cause of its error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if "AuthenticationError" in f"{type(cause).__name__} {cause}":
+            return ". The cluster asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
+        cause = cause.__cause__
+    return ""
 
 
 def _knock(address: str) -> None:

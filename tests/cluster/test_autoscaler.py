@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,12 +15,15 @@ import psutil
 import pytest
 from support.cluster import ray_daemon, set_token, until_connected
 from support.daemon import wait_until
-from support.needs import needs_module
+from support.needs import needs, needs_module
 from support.pools import script
 from support.rank import rank
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
+# Ray's fake provider connects its nodes to no other.
+_PORT = 6379
+_ALL_ON_ONE_MACHINE = {"use_node_id_as_ip": True, "disable_node_updaters": True, "disable_launch_config_check": True}
 _NO_COMMANDS = (
     *("initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands"),
     *("head_start_ray_commands", "worker_start_ray_commands", "cluster_synced_files", "rsync_exclude", "rsync_filter"),
@@ -36,7 +40,7 @@ class Autoscaling:
         self.folder = Path(tempfile.mkdtemp(prefix="ind-ray-", dir="/tmp"))
         config = {
             "cluster_name": "fake",
-            "provider": {"type": "fake_multinode"},
+            "provider": {"type": "fake_multinode", **_ALL_ON_ONE_MACHINE},
             "head_node_type": "ray.head.default",
             **{name: [] for name in _NO_COMMANDS},
             "auth": {},
@@ -53,17 +57,16 @@ class Autoscaling:
         }
         path = self.folder / "autoscaler.json"
         path.write_text(json.dumps(config))
-        with tempfile.TemporaryFile("w+") as port:
-            self._head = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=0"),
-                    *(f"--autoscaling-config={path}", f"--temp-dir={self.folder}", "--port=0"),
-                    *("--include-dashboard=false", "--object-store-memory=104857600"),
-                ],
-                env={**os.environ, "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1"},
-                stdout=port,
-                stderr=subprocess.STDOUT,
-            )
+        self._head = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=0"),
+                *(f"--autoscaling-config={path}", f"--temp-dir={self.folder}", f"--port={_PORT}"),
+                *("--include-dashboard=false", "--object-store-memory=104857600"),
+            ],
+            env={**os.environ, "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         wait_until(lambda: self._address() != "", "the head has a port")
         self.address = self._address()
 
@@ -103,6 +106,12 @@ class Autoscaling:
 @pytest.fixture
 def autoscaling() -> Iterator[Autoscaling]:
     needs_module("ray")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", _PORT))
+        except OSError:
+            needs(False, f"port {_PORT}, the only one that Ray's fake provider knows")
     cluster = Autoscaling()
     yield cluster
     cluster.close()

@@ -19,6 +19,7 @@ _FOLDER_PREFIX = "ind-ray-"
 def set_token() -> None:
     """A token for clusters of this session: Ray would write one into HOME."""
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    os.environ["RAY_AUTH_MODE"] = "token"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 
