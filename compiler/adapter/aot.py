@@ -158,19 +158,21 @@ def _backward(metadata: Any, forward: Graph, backward: Graph, inputs: int, outpu
     returned = list(_returned(forward.gm))
     as_output = {node: index for index, node in reversed(list(enumerate(returned[:outputs])))}
 
-    def origins(part: slice) -> tuple[Origin, ...]:
-        return tuple(origin(index) for index in range(len(returned))[part])
+    def origins(part: slice, taken: Sequence[Any]) -> tuple[Origin, ...]:
+        return tuple(origin(index, value) for index, value in zip(range(len(returned))[part], taken, strict=False))
 
-    def origin(index: int) -> Origin:
+    def origin(index: int, value: Any) -> Origin:
         node = returned[index]
+        if isinstance(value, torch.Tensor) and _differ(node.meta["val"].stride(), value.stride()):
+            return Origin(Kind.NEW, index)  # Inductor returns a copy in another layout
         if node in placeholders:
             return Origin(Kind.INPUT, placeholders[node])
         if node in as_output:
             return Origin(Kind.OUTPUT, as_output[node])
         return Origin(Kind.NEW, index)
 
-    saved = origins(metadata.tensors_saved_for_backwards_slice)
-    symints = origins(metadata.symints_saved_for_backwards_slice)
+    symints = origins(metadata.symints_saved_for_backwards_slice, backward.inputs)
+    saved = origins(metadata.tensors_saved_for_backwards_slice, backward.inputs[len(symints) :])
     tangents = tuple(
         index
         for index, info in enumerate(metadata.output_info)
@@ -206,7 +208,7 @@ def _layout(tangent: torch.Tensor) -> Layout:
 def finish(
     traced: Traced, inner: Inner, compile_one: Callable[[Graph, Callable[[], Any]], Any], patches: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """The compiled graphs of a region, forward and backward (None where there is none).
+    """The compiled graphs of a region, forward and backward (None where there is none); ``convention`` is final then.
 
     ``compile_one`` is called for each with a function that compiles it; it returns what that gives. Backward was begun for the
     strides that forward's graph says. When Inductor chose others for a saved tensor, it is compiled for those.
@@ -218,26 +220,40 @@ def finish(
         backward = traced.backward
         if backward is None:
             return compiled, None
-        if strides and _restride(traced, strides):
+        if strides and (others := _restride(traced, strides)):
             backward.begun = None
+            traced.convention = _with_copies(traced, others)
         return compiled, compile_one(backward, lambda: inner(backward.gm, backward.inputs, **backward.options))
 
 
-def _restride(traced: Traced, strides: Sequence[Any]) -> bool:
-    """Give backward's example inputs the strides that forward's outputs have. Whether any was different."""
+def _restride(traced: Traced, strides: Sequence[Any]) -> frozenset[int]:
+    """Give backward's example inputs the strides that forward's outputs have. Which of the saved tensors had others."""
     metadata, backward = traced.context.fw_metadata, traced.backward
     assert metadata is not None
     assert backward is not None
     symints = metadata.num_symints_saved_for_bw or 0
-    changed = False
-    for place, actual in enumerate(strides[metadata.tensors_saved_for_backwards_slice], symints):
+    changed = set()
+    for index, actual in enumerate(strides[metadata.tensors_saved_for_backwards_slice]):
+        place = symints + index
         expected = backward.inputs[place]
         if actual is None or not isinstance(expected, torch.Tensor):
             continue
         if _differ(expected.stride(), actual):
             backward.inputs[place] = expected.as_strided(expected.size(), actual)
-            changed = True
-    return changed
+            changed.add(index)
+    return frozenset(changed)
+
+
+def _with_copies(traced: Traced, others: frozenset[int]) -> Convention:
+    """The convention when forward returns saved tensors in another layout: what looks like an input is a copy of it."""
+    backward, metadata = traced.convention.backward, traced.context.fw_metadata
+    assert backward is not None
+    assert metadata is not None
+    first = metadata.tensors_saved_for_backwards_slice.start
+    saved = tuple(
+        Origin(Kind.NEW, first + index) if index in others else origin for index, origin in enumerate(backward.saved)
+    )
+    return dataclasses.replace(traced.convention, backward=dataclasses.replace(backward, saved=saved))
 
 
 def _differ(expected: Sequence[Any], actual: Sequence[Any]) -> bool:

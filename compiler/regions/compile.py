@@ -42,8 +42,10 @@ def compile_regions(
             aot.trace(source.gm, source.example_inputs, source.static, inner, _begin, patches)
             for source in pieces.sources
         ]
-    program = make_program(pieces.wiring, [each.convention for each in traced])
+    # Before anything is fetched: it may turn out that the regions do not go together.
+    make_program(pieces.wiring, [each.convention for each in traced])
     regions = [Region(*aot.finish(each, inner, _compile, patches)) for each in traced]
+    program = make_program(pieces.wiring, [each.convention for each in traced])
     return callable_of(
         Composed(
             program=program,

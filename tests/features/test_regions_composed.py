@@ -20,10 +20,14 @@ from torch import nn
 from torch._inductor.compile_fx import compile_fx
 from torch.utils.checkpoint import checkpoint
 
+from inductord.compiler import tickets
+from inductord.compiler.reasons import Fallback
 from inductord.compiler.regions.compile import compile_regions
 from inductord.compiler.regions.find import plan
 from inductord.compiler.regions.plan import Plan
 from inductord.compiler.regions.reasons import NotCut, WholeReason
+from inductord.compiler.timeline import Timeline
+from inductord.v1.compiler_pb2 import GRAPH_KIND_FORWARD
 
 pytestmark = [pytest.mark.features, pytest.mark.timeout(600)]
 
@@ -312,6 +316,57 @@ def test_saved_tensor_hooks_see_each_tensor_once(backend: Composing) -> None:
     assert packed
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient)
+
+
+class OtherLayouts(Composing):
+    """As Inductor does where it likes: forward returns what backward needs in another layout, which is then a copy.
+    ``later``: graphs are compiled when all regions are traced, as through a daemon."""
+
+    later = False
+    changed = 0
+
+    def _inner(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Callable[[list[Any]], Any]:
+        if self.later and tickets.only_begin():
+            sent = tickets.FallBack(Fallback.DISABLED, "nobody compiles ahead here")
+            record = contextlib.ExitStack()
+            span = record.enter_context(Timeline().graph(GRAPH_KIND_FORWARD, 1))
+            raise tickets.Begun(tickets.Ticket(gm, sent, span, record))
+        if options.get("is_backward"):
+            return self._strict(gm, [each.stride() if isinstance(each, torch.Tensor) else None for each in inputs])
+        context = torch._guards.TracingContext.get()
+        assert context.fw_metadata is not None
+        (output,) = gm.graph.find_nodes(op="output")
+        values = [node.meta["val"] for node in output.args[0]]
+        turned = {i for i in range(context.fw_metadata.num_outputs, len(values)) if values[i].ndim == 2}
+        self.changed += len(turned)
+        strides = [(1, each.shape[0]) if i in turned else each.stride() for i, each in enumerate(values)]
+        assert context.output_strides is not None
+        context.output_strides.extend(strides)
+        run = super()._inner(gm, inputs, **options)
+
+        def run_and_turn(args: list[Any]) -> list[Any]:
+            return [each.t().contiguous().t() if i in turned else each for i, each in enumerate(run(args))]
+
+        run_and_turn._boxed_call = True  # type: ignore[attr-defined]
+        return run_and_turn
+
+    def _strict(self, gm: torch.fx.GraphModule, strides: list[Any]) -> Callable[[list[Any]], Any]:
+        run = super()._inner(gm, [])
+
+        def checked(args: list[Any]) -> Any:
+            assert [each.stride() if isinstance(each, torch.Tensor) else None for each in args] == strides
+            return run(args)
+
+        checked._boxed_call = True  # type: ignore[attr-defined]
+        return checked
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
+def test_backward_gets_the_layouts_that_forward_chose(later: bool) -> None:
+    backend = OtherLayouts()
+    backend.later = later
+    check(Stack(), backend, batch())
+    assert backend.changed
 
 
 def test_hooks_of_parameters_and_inputs_run(backend: Composing) -> None:
