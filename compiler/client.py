@@ -74,7 +74,8 @@ _STATUS_REASONS = {
 }
 
 
-def _unavailable(error: grpc.RpcError) -> Unavailable:
+def as_unavailable(error: grpc.RpcError) -> Unavailable:
+    """What a failed RPC means for a rank."""
     # What gRPC raises is an RpcError and a Call at once, which its types do not say.
     call: Any = error
     code: grpc.StatusCode = call.code() if hasattr(call, "code") else grpc.StatusCode.UNKNOWN
@@ -112,7 +113,7 @@ class Client:
             )
         except grpc.RpcError as error:
             self.close()
-            lost = _unavailable(error)
+            lost = as_unavailable(error)
             hint = self._remote.hint if lost.reason is Fallback.DAEMON_LOST else ""
             raise Unavailable(lost.reason, f"{lost}{hint}") from error
         if answer.daemon.protocol != PROTOCOL or answer.daemon.key_format != this_version().key_format:
@@ -124,6 +125,17 @@ class Client:
                 f"{this_version().key_format}): install the same release on both sides and restart the daemon",
             )
         return answer
+
+    def channel(self) -> grpc.Channel:
+        """The connection, for another service of the same daemon. Connects if need be.
+
+        Raises:
+            Unavailable: nobody answers, or in another version.
+        """
+        self.capabilities()
+        if self._channel is None:
+            raise Unavailable(Fallback.DAEMON_LOST, _CLOSED)
+        return self._channel
 
     def close(self) -> None:
         """Drop the connection. The next call makes a new one."""
@@ -139,6 +151,7 @@ class Client:
         progress: Callable[[pb.Progress], None],
         max_wait: float,
         traceparent: str = "",
+        compiles_here: bool = False,
     ) -> Received:
         """The artifact of one graph.
 
@@ -150,6 +163,7 @@ class Client:
             progress: told of each change and heartbeat.
             max_wait: seconds after which to give up.
             traceparent: W3C trace context of the request, if it is traced.
+            compiles_here: what ``serialize`` gives is the artifact: it compiles the graph.
 
         Raises:
             Unavailable: the daemon cannot serve it.
@@ -158,12 +172,12 @@ class Client:
         """
         deadline = time.monotonic() + max_wait
         try:
-            return self._attempt(request, serialize, progress, deadline, traceparent)
+            return self._attempt(request, serialize, progress, deadline, traceparent, compiles_here)
         except Unavailable as lost:
             if lost.reason is not Fallback.DAEMON_LOST or not self._reconnect():
                 raise
             log.info("inductord: the daemon was lost and answers again; asking once more")
-            return self._attempt(request, serialize, progress, deadline, traceparent)
+            return self._attempt(request, serialize, progress, deadline, traceparent, compiles_here)
 
     def _reconnect(self) -> bool:
         self.close()
@@ -184,6 +198,7 @@ class Client:
         progress: Callable[[pb.Progress], None],
         deadline: float,
         traceparent: str,
+        compiles_here: bool,
     ) -> Received:
         limits = self.capabilities()
         with self._open(_SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline, traceparent) as stream:
@@ -194,7 +209,7 @@ class Client:
                 response = stream.receive()
                 kind = response.WhichOneof("message")
                 if kind == "send_graph":
-                    self._send_graph(stream, serialize, limits)
+                    self._send_graph(stream, serialize, limits, compiles_here)
                 elif kind == "progress":
                     progress(response.progress)
                 elif kind == "artifact":
@@ -219,19 +234,31 @@ class Client:
             raise Unavailable(Fallback.DAEMON_LOST, _CLOSED) from error
 
     def _send_graph(
-        self, stream: "_Stream", serialize: Callable[[], bytes], limits: pb.GetCapabilitiesResponse
+        self,
+        stream: "_Stream",
+        serialize: Callable[[], bytes],
+        limits: pb.GetCapabilitiesResponse,
+        compiles_here: bool,
     ) -> None:
+        largest = limits.max_artifact_bytes if compiles_here else limits.max_graph_bytes
+        too_large = Fallback.ARTIFACT_TOO_LARGE if compiles_here else Fallback.GRAPH_TOO_LARGE
+        start = time.monotonic()
         try:
+            if compiles_here:
+                stream.send(pb.CompileRequest(compiles_here=pb.CompilesHere()))
             graph = serialize()
-            if len(graph) > limits.max_graph_bytes:
-                raise Unavailable(
-                    Fallback.GRAPH_TOO_LARGE, f"{len(graph)} bytes, the daemon takes {limits.max_graph_bytes}"
-                )
+            if len(graph) > largest:
+                raise Unavailable(too_large, f"{len(graph)} bytes, the daemon takes {largest}")
         except Exception as error:
             # Whoever waits for this graph should not wait for our silence.
             stream.send(pb.CompileRequest(refused=pb.GraphRefused(message=str(error)[:1000])))
             raise
-        stream.send(pb.CompileRequest(graph=pb.BlobHeader(size=len(graph), sha256=hashlib.sha256(graph).digest())))
+        header = pb.BlobHeader(size=len(graph), sha256=hashlib.sha256(graph).digest())
+        if compiles_here:
+            seconds = time.monotonic() - start
+            stream.send(pb.CompileRequest(compiled=pb.Compiled(blob=header, compile_seconds=seconds)))
+        else:
+            stream.send(pb.CompileRequest(graph=header))
         for start in range(0, len(graph), limits.chunk_bytes):
             stream.send(pb.CompileRequest(chunk=graph[start : start + limits.chunk_bytes]))
 
@@ -252,7 +279,7 @@ class Client:
         except ValueError as error:
             raise Unavailable(Fallback.DAEMON_LOST, _CLOSED) from error
         except grpc.RpcError as error:
-            raise _unavailable(error) from error
+            raise as_unavailable(error) from error
 
 
 def _connected(remote: Remote) -> grpc.Channel:
@@ -365,7 +392,7 @@ class _Stream:
                 ) from None
             raise Unavailable(Fallback.WAIT_EXCEEDED, "it took longer than INDUCTORD_MAX_WAIT") from None
         if isinstance(message, grpc.RpcError):
-            raise _unavailable(message) from message
+            raise as_unavailable(message) from message
         if message is None:
             raise Unavailable(Fallback.DAEMON_ERROR, "the daemon ended the stream without an answer")
         return message

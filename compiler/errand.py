@@ -42,7 +42,10 @@ class Errand:
         self._events.put((_WANTED, None))
         answer = self._serialized.get()
         if isinstance(answer, BaseException):
-            raise answer
+            try:
+                raise answer
+            finally:
+                del answer  # it holds frames, this one among them
         return answer
 
     def send_off(self, serialize: Serialize) -> None:
@@ -73,7 +76,11 @@ class Errand:
                 break
             elif news is not None:
                 progress(news)
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # it holds frames, this one among them
         assert self._received is not None
         return self._received

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from inductord.compiler.adapter import ambient, fingerprint, toolchain
+from inductord.compiler.adapter import ambient, fingerprint, placement, toolchain
+from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.keys import Key, make_key
 from inductord.v1.compiler_pb2 import Toolchain
@@ -15,6 +16,7 @@ class Identified:
     key: Key
     ambient: ambient.Ambient
     toolchain: Toolchain
+    placement: Placement
 
 
 def identify(call: GraphCall, cxx_elsewhere: str = "") -> Identified:
@@ -26,7 +28,9 @@ def identify(call: GraphCall, cxx_elsewhere: str = "") -> Identified:
 
     Raises:
         Bypass: PyTorch cannot hash something in the graph.
+        placement.Unsupported: no worker can play its devices.
     """
     settings = ambient.describe()
-    tools = toolchain.describe(cxx_elsewhere)
-    return Identified(make_key(fingerprint.parts(call), settings, tools), settings, tools)
+    where = placement.of(call)
+    tools = toolchain.describe(cxx_elsewhere, where)
+    return Identified(make_key(fingerprint.parts(call, where), settings, tools), settings, tools, where)

@@ -12,7 +12,8 @@ from collections.abc import Generator
 from typing import Any
 
 from inductord.compiler import graph_key, payload
-from inductord.compiler.adapter import accounting, bypass, loading, wire
+from inductord.compiler.adapter import accounting, bypass, compiling, loading, placement, wire
+from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall, InProcess
 from inductord.compiler.client import Client, CompileFailed, Received, Unavailable
 from inductord.compiler.errand import Errand
@@ -67,7 +68,7 @@ class Offload:
             Begun: inside ``tickets.beginning``.
         """
         label = f"{_KINDS[call.kind]} of {call.nodes} nodes"
-        ticket = ticket_of(call.gm) or self._begin(call, label, ahead=only_begin())
+        ticket = ticket_of(call.gm) or self._begin(call, in_process, label, ahead=only_begin())
         if only_begin():
             raise Begun(ticket)
         try:
@@ -104,12 +105,12 @@ class Offload:
         finally:
             self._telemetry.compiled_here(watch.seconds)
 
-    def _begin(self, call: GraphCall, label: str, *, ahead: bool) -> Ticket:
+    def _begin(self, call: GraphCall, in_process: InProcess, label: str, *, ahead: bool) -> Ticket:
         """Ask for a graph. ``ahead``: this thread has other work until it is fetched."""
         record = contextlib.ExitStack()
         recorder = record.enter_context(self._telemetry.timeline.graph(call.kind, call.nodes))
         try:
-            return Ticket(call.gm, self._ask(call, label, recorder, ahead), recorder, record)
+            return Ticket(call.gm, self._ask(call, in_process, label, recorder, ahead), recorder, record)
         except FallBack as fallback:
             # Not the exception that was raised: kept, its traceback would keep the frames of all callers.
             return Ticket(call.gm, FallBack(fallback.reason, str(fallback)), recorder, record)
@@ -117,7 +118,7 @@ class Offload:
             record.close()
             raise
 
-    def _ask(self, call: GraphCall, label: str, recorder: SpanRecorder, ahead: bool) -> Sent:
+    def _ask(self, call: GraphCall, in_process: InProcess, label: str, recorder: SpanRecorder, ahead: bool) -> Sent:
         self._check_wanted(call)
         identified = self._identify(call, recorder)
         key = identified.key
@@ -132,27 +133,45 @@ class Offload:
             nodes=call.nodes,
             key_parts=key.parts,
         )
+        made_here: list[Any] = []
+        compiles_here = placement.measures_while_compiling(call, identified.placement)
+        if compiles_here:
+            make = functools.partial(self._compile_for_all, call, in_process, identified, recorder, made_here)
+        else:
+            make = functools.partial(self._serialize, call, identified, recorder)
         # Sent perhaps and recorded perhaps: made once.
-        serialize = functools.cache(functools.partial(self._serialize, call, identified, recorder))
+        serialize = functools.cache(make)
+        max_wait = self._settings.max_wait
         errand = Errand(
             lambda serialized, progress: self._client.compile(
-                request, serialized, progress, self._settings.max_wait, recorder.traceparent
+                request, serialized, progress, max_wait, recorder.traceparent, compiles_here
             )
         )
         if ahead:
             errand.send_off(serialize)
-        return Sent(request, serialize, errand)
+        return Sent(request, serialize, errand, identified.placement, made_here)
 
     def _fetch(self, ticket: Ticket, call: GraphCall, label: str) -> Any:
         if isinstance(ticket.sent, FallBack):
             raise FallBack(ticket.sent.reason, str(ticket.sent))
         sent, recorder, key = ticket.sent, ticket.span, ticket.sent.request.key
         with recorder.stage(StageKind.STAGE_KIND_WAIT) as wait:
-            with self._waiting(f"{label} ({key[:12]})") as line:
-                received = sent.errand.result(sent.serialize, line.update)
-            self._recorder.keep(sent.request, sent.serialize)
+            try:
+                with self._waiting(f"{label} ({key[:12]})") as line:
+                    received = sent.errand.result(sent.serialize, line.update)
+            except FallBack as late:
+                if not sent.made_here:
+                    raise
+                log.warning("inductord: %s was compiled here, and others cannot have it: %s", label, late)
+                return sent.made_here[0]
+            if not sent.made_here:
+                self._recorder.keep(sent.request, sent.serialize)
+        if sent.made_here:
+            recorder.served(received.served)
+            self._telemetry.served(received.served, wait.seconds, 0.0, received.compile_seconds, len(received.artifact))
+            return sent.made_here[0]
         with recorder.stage(StageKind.STAGE_KIND_LOAD) as load:
-            loaded = self._load(received, call, key)
+            loaded = self._load(received, call, key, sent.placement)
         recorder.served(received.served)
         self._telemetry.served(
             received.served, wait.seconds, load.seconds, received.compile_seconds, len(received.artifact)
@@ -181,6 +200,8 @@ class Offload:
                 identified = graph_key.identify(call, cxx_elsewhere)
         except bypass.Bypass as reason:
             raise FallBack(reason.reason, str(reason)) from reason
+        except placement.Unsupported as reason:
+            raise FallBack(Fallback.DEVICE_UNSUPPORTED, str(reason)) from reason
         except Exception as error:
             raise FallBack(Fallback.KEY_FAILED, f"{type(error).__name__}: {error}") from error
         self._telemetry.requested(identified.key.digest, watch.seconds)
@@ -189,12 +210,45 @@ class Offload:
     def _serialize(self, call: GraphCall, identified: graph_key.Identified, recorder: SpanRecorder) -> bytes:
         with recorder.stage(StageKind.STAGE_KIND_SERIALIZE) as watch:
             try:
-                content = wire.dumps(call)
+                content = wire.dumps(call, identified.placement)
             except wire.NotSerializable as error:
                 raise FallBack(Fallback.SERIALIZE_FAILED, str(error)) from error
-            graph = payload.pack_graph(payload.Graph(identified.toolchain, call.kind, identified.ambient, content))
+            where = identified.placement
+            graph = payload.pack_graph(
+                payload.Graph(
+                    identified.toolchain,
+                    call.kind,
+                    identified.ambient,
+                    content,
+                    where.accelerator,
+                    where.travels_as,
+                    identified.key.parts,
+                )
+            )
         self._telemetry.sent(len(graph), watch.seconds)
         return graph
+
+    def _compile_for_all(
+        self,
+        call: GraphCall,
+        in_process: InProcess,
+        identified: graph_key.Identified,
+        recorder: SpanRecorder,
+        made_here: list[Any],
+    ) -> bytes:
+        """Compile a graph on this rank's device and give what others load."""
+        try:
+            with recorder.stage(StageKind.STAGE_KIND_LOCAL_COMPILE):
+                compiled = compiling.compile_for_all(call, in_process, identified.placement, made_here.append)
+        except compiling.NotAnArtifact as error:
+            raise FallBack(Fallback.NOT_CACHEABLE, str(error)) from error
+        except Exception as error:
+            if not made_here:
+                raise  # the compile's own error
+            raise FallBack(Fallback.SERIALIZE_FAILED, f"{type(error).__name__}: {error}") from error
+        return payload.pack_artifact(
+            payload.Artifact(identified.key.digest, compiled.content, compiled.libraries, compiled.relocations)
+        )
 
     @contextlib.contextmanager
     def _waiting(self, label: str) -> Generator[ProgressLine]:
@@ -219,10 +273,9 @@ class Offload:
                 self._client.close()
             raise FallBack(lost.reason, str(lost)) from lost
 
-    def _load(self, received: Received, call: GraphCall, key: str) -> Any:
+    def _load(self, received: Received, call: GraphCall, key: str, where: Placement) -> Any:
         try:
-            artifact = payload.unpack_artifact(received.artifact, key)
-            return loading.load(artifact.content, artifact.libraries, call)
+            return loading.load(payload.unpack_artifact(received.artifact, key), call, where)
         except payload.PayloadError as error:
             raise FallBack(Fallback.ARTIFACT_CORRUPT, str(error)) from error
         except loading.GuardsFailed as error:

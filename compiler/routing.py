@@ -54,9 +54,10 @@ def _ready() -> bool:
             )
             return False
         try:
-            from inductord.compiler.adapter import accounting, frames, seam, shared_objects
+            from inductord.compiler.adapter import accounting, frames, seam, shared_objects, tuned
             from inductord.compiler.offload import Offload
             from inductord.compiler.regions.door import Regions
+            from inductord.compiler.tuning import Tuner
 
             account = accounting.Accounting().read
             account()  # what it lacks of this torch should show now, not while the job trains
@@ -69,6 +70,8 @@ def _ready() -> bool:
             seam.install_entry(_enter)
             shared_objects.install()
             frames.watch(offload.frame_traced)
+            if torch.version.cuda is not None and settings.enabled:
+                tuned.install(Tuner(client, telemetry.requester).choose)
         except (ImportError, AttributeError) as error:
             telemetry.fell_back(
                 Fallback.UNSUPPORTED_TORCH,

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from inductord.compiler import graph_key, payload
-from inductord.compiler.adapter import ambient, compiling, toolchain, tracing, wire
+from inductord.compiler.adapter import ambient, compiling, device, playing, toolchain, tracing, wire
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, Toolchain
 from inductord.v1.worker_pb2 import CompileReply
 
@@ -56,12 +56,20 @@ class _Refused(Exception):
 
 
 def _compile(key: str, content: bytes, threads: int, phases: dict[str, float]) -> bytes:
+    try:
+        graph = payload.unpack_graph(content)
+        with playing.described_by(graph.accelerator, graph.own_device):
+            return _compile_there(key, graph, threads, phases)
+    except (payload.PayloadError, device.NotDescribed) as error:
+        raise _Refused(_failure(FailureKind.FAILURE_KIND_UNLOADABLE, error)) from error
+
+
+def _compile_there(key: str, graph: payload.Graph, threads: int, phases: dict[str, float]) -> bytes:
     fake_mode = tracing.fresh_fake_mode()
     with _phase(phases, "load"):
         try:
-            graph = payload.unpack_graph(content)
             travelling = wire.loads(graph.content, fake_mode)
-        except (payload.PayloadError, wire.NotLoadable) as error:
+        except wire.NotLoadable as error:
             raise _Refused(_failure(FailureKind.FAILURE_KIND_UNLOADABLE, error)) from error
     call = travelling.call()
     with (
@@ -70,11 +78,12 @@ def _compile(key: str, content: bytes, threads: int, phases: dict[str, float]) -
         tracing.restored(fake_mode, travelling.donated_inputs),
     ):
         with _phase(phases, "key"):
-            _check_key(key, graph, graph_key.identify(call))
+            identified = graph_key.identify(call)
+            _check_key(key, graph, identified)
         with _phase(phases, "compile"):
-            compiled = compiling.compile_graph(call)
+            compiled = compiling.compile_graph(call, identified.placement)
     with _phase(phases, "pack"):
-        return payload.pack_artifact(payload.Artifact(key, compiled.content, compiled.libraries))
+        return payload.pack_artifact(payload.Artifact(key, compiled.content, compiled.libraries, compiled.relocations))
 
 
 def _check_key(key: str, graph: payload.Graph, own: graph_key.Identified) -> None:
@@ -85,6 +94,10 @@ def _check_key(key: str, graph: payload.Graph, own: graph_key.Identified) -> Non
         for field in Toolchain.DESCRIPTOR.fields
         if getattr(graph.toolchain, field.name) != getattr(own.toolchain, field.name)
     ]
+    parts = own.key.parts
+    named = sorted(name for name in {*parts, *graph.key_parts} if parts.get(name) != graph.key_parts.get(name))
+    if graph.key_parts and named:
+        differing.append(f"parts that differ: {', '.join(named)}")
     why = "; ".join(differing) or "the graph, its options or the settings are not those that the key was made of"
     raise _Refused(
         CompileFailure(

@@ -4,9 +4,11 @@ import contextlib
 import contextvars
 import dataclasses
 from collections.abc import Callable, Generator
+from typing import Any
 
 import torch
 
+from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.errand import Errand
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.timeline import SpanRecorder
@@ -23,11 +25,14 @@ class FallBack(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sent:
-    """A graph that the daemon was asked for. ``serialize`` gives its payload, made once."""
+    """A graph that the daemon was asked for. ``serialize`` gives its payload, made once; ``placement``: where it runs;
+    ``made_here``: the compiled graph, when this rank was asked to compile it for all."""
 
     request: OpenCompile
     serialize: Callable[[], bytes]
     errand: Errand
+    placement: Placement
+    made_here: list[Any] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(eq=False, slots=True)

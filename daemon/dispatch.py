@@ -33,6 +33,7 @@ from inductord.v1.compiler_pb2 import (
     FAILURE_KIND_UNLOADABLE,
     KEY_STATE_STORED,
     SERVED_HIT,
+    SERVED_LED,
     BlobHeader,
     CompileFailure,
     KeyState,
@@ -186,6 +187,25 @@ class Dispatcher:
             self._ledger(waiter.order).uploaded(len(graph))
             self.graphs.put(waiter.order.key, graph)
         self._perform(actions)
+
+    async def compiled_by_client(self, waiter: Waiter, artifact: bytes, seconds: float) -> None:
+        """The artifact that ``waiter``, asked for a graph, made of it by itself. Those who wait for it are served."""
+        order, compiled = waiter.order, Compiled(artifact, seconds)
+        ledger = self._ledger(order)
+        ledger.compiling(order)
+        ledger.compiled(order, compiled)
+        published = await self._publish(order, compiled)
+        if isinstance(published, Failed):
+            self._perform(self._flights.refused(waiter.id, published.failure))
+            return
+        actions = self._flights.finished(order.key)
+        led = [
+            dataclasses.replace(action, served=SERVED_LED)
+            if isinstance(action, Deliver) and action.waiter == waiter.id
+            else action
+            for action in actions
+        ]
+        self._perform(led, published)
 
     def refused(self, waiter: Waiter, reason: str) -> None:
         """``waiter`` cannot give the graph; somebody else is asked."""

@@ -40,12 +40,14 @@ from inductord.daemon.scratch import ScratchUnusable, find_scratch, scratch_cand
 from inductord.daemon.service.admin import AdminService
 from inductord.daemon.service.compiler import CompilerService, ServiceLimits
 from inductord.daemon.service.interceptor import Interceptor
+from inductord.daemon.service.tuning import TuningService
 from inductord.daemon.shared.errors import SharedStoreUnusable
 from inductord.daemon.shared.keys import KeyFile
 from inductord.daemon.status import StatusBoard
 from inductord.daemon.store import Store, StoreBusy, StoreError
 from inductord.daemon.tracing import Traces
-from inductord.v1 import admin_pb2, admin_pb2_grpc, compiler_pb2, compiler_pb2_grpc
+from inductord.daemon.tuning import Tunings
+from inductord.v1 import admin_pb2, admin_pb2_grpc, compiler_pb2, compiler_pb2_grpc, tuning_pb2, tuning_pb2_grpc
 from inductord.v1.compiler_pb2 import COMPILE_STATE_UPLOADING
 from inductord.worker.singleflight import Limits, SingleFlight
 
@@ -61,6 +63,7 @@ _CLOSE_SECONDS = 5.0
 _SERVICES = (
     compiler_pb2.DESCRIPTOR.services_by_name["CompilerService"].full_name,
     admin_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name,
+    tuning_pb2.DESCRIPTOR.services_by_name["TuningService"].full_name,
 )
 
 
@@ -190,6 +193,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             ),
             server,
         )
+        tuning_pb2_grpc.add_TuningServiceServicer_to_server(TuningService(Tunings(store)), server)
         servicer = health_aio.HealthServicer()
         for service in _SERVICES:
             await servicer.set(service, health_pb2.HealthCheckResponse.SERVING)

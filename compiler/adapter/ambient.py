@@ -50,6 +50,15 @@ def _get_default_dtype() -> str:
     return str(torch.get_default_dtype()).removeprefix("torch.")
 
 
+def _get_compile_on_one_rank() -> bool:
+    # From torch 2.14 on: code that asks for its device when it runs.
+    return bool(getattr(torch.compiler.config, "compile_on_one_rank", False))
+
+
+def _set_compile_on_one_rank(value: bool) -> None:
+    torch.compiler.config.compile_on_one_rank = value  # type: ignore[attr-defined]
+
+
 _SETTINGS: dict[str, _Accessors] = {
     "default_dtype": (_get_default_dtype, _set_default_dtype),
     "deterministic": (_get_deterministic, _set_deterministic),
@@ -67,6 +76,7 @@ _SETTINGS: dict[str, _Accessors] = {
     "cudnn_enabled": _attribute(torch.backends.cudnn, "enabled"),
     "cudnn_benchmark": _attribute(torch.backends.cudnn, "benchmark"),
     "cudnn_deterministic": _attribute(torch.backends.cudnn, "deterministic"),
+    "compile_on_one_rank": (_get_compile_on_one_rank, _set_compile_on_one_rank),
     "functionalize_rng_ops": _attribute(_functorch_config, "functionalize_rng_ops"),
 }
 

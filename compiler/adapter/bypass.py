@@ -1,9 +1,5 @@
 """Which graphs cannot travel, and why. Asked before a key is computed."""
 
-import itertools
-from collections.abc import Sequence
-
-import torch
 from torch._inductor import codecache as _codecache
 from torch._inductor import compile_fx_ext as _ext
 from torch._inductor import config as _config
@@ -34,26 +30,12 @@ def check(call: GraphCall) -> None:
         raise Bypass(Fallback.DEBUG_TRACE, "TORCH_COMPILE_DEBUG writes its files where the graph is compiled")
     if type(V.choices) is not InductorChoices:
         raise Bypass(Fallback.NOT_CACHEABLE, f"{type(V.choices).__qualname__} decides in place of Inductor's choices")
-    if devices := sorted(_device_types(call) - {"cpu"}):
-        raise Bypass(
-            Fallback.DEVICE_UNSUPPORTED, f"the pool compiles for CPUs; this graph runs on {', '.join(devices)}"
-        )
     if _has_user_triton_kernel(call):
         raise Bypass(Fallback.USER_TRITON_KERNEL, "a Triton kernel of the user is known to this process only")
     try:
         _codecache.FxGraphCache._check_can_cache(call.gm, *_validator_arguments(call))
     except _codecache.BypassFxGraphCache as reason:
         raise Bypass(Fallback.NOT_CACHEABLE, str(reason)) from reason
-
-
-def _device_types(call: GraphCall) -> set[str]:
-    values = itertools.chain(call.example_inputs, *map(_values, call.gm.graph.nodes))
-    return {value.device.type for value in values if isinstance(value, torch.Tensor)}
-
-
-def _values(node: torch.fx.Node) -> Sequence[object]:
-    value = node.meta.get("val")
-    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def _has_user_triton_kernel(call: GraphCall) -> bool:

@@ -4,7 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import pickle
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,9 +19,12 @@ from torch._inductor import output_code as _output_code
 from torch._inductor.debug import DebugContext
 from torch._inductor.triton_bundler import TritonBundler
 
-from inductord.compiler.adapter import shared_objects, tracing
-from inductord.compiler.adapter.seam import GraphCall
+from inductord.compiler import relocate
+from inductord.compiler.adapter import kernels, moving, shared_objects, tracing
+from inductord.compiler.adapter.placement import CPU_ONLY, Placement
+from inductord.compiler.adapter.seam import GraphCall, InProcess
 from inductord.compiler.payload import Library
+from inductord.compiler.relocate import Table
 
 
 class NotAnArtifact(Exception):
@@ -30,10 +33,12 @@ class NotAnArtifact(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompiledGraph:
-    """``content``: the pickled ``CompiledFxGraph``; ``libraries``: C++ kernel libraries by source digest."""
+    """``content``: the pickled ``CompiledFxGraph``; ``libraries``: C++ kernel libraries by source digest; ``relocations``:
+    where its source names the own device, None for graphs of the CPU."""
 
     content: bytes
     libraries: dict[str, Library]
+    relocations: Table | None = None
 
 
 @contextlib.contextmanager
@@ -54,7 +59,7 @@ def _set_inner_pool(threads: int) -> None:
         pool.cache_clear()
 
 
-def compile_graph(call: GraphCall) -> CompiledGraph:
+def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph:
     """Compile a graph in this process, inside ``configured`` and ``tracing.restored``.
 
     Raises whatever Inductor raises.
@@ -64,7 +69,7 @@ def compile_graph(call: GraphCall) -> CompiledGraph:
     """
     _metrics.reset()
     counters.clear()
-    with DebugContext(), shared_objects.recording() as recorder:
+    with DebugContext(), shared_objects.recording() as recorder, kernels.compiled_only():
         TritonBundler.begin_compile()
         try:
             graph = _compile_fx._InProcessFxCompile().codegen_and_compile(
@@ -75,12 +80,55 @@ def compile_graph(call: GraphCall) -> CompiledGraph:
             TritonBundler.end_compile()
     if not isinstance(graph, _output_code.CompiledFxGraph):
         raise NotAnArtifact(f"Inductor gave a {type(graph).__name__}")
-    graph.set_triton_bundle(bundle)
     graph.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
     libraries = recorder.libraries()
+    if libraries and not where.cpu:
+        raise NotAnArtifact("C++ kernels in a graph that runs nothing on the CPU: its key does not say for which CPU")
+    return pack(graph, bundle, libraries, where)
+
+
+def compile_for_all(
+    call: GraphCall, in_process: InProcess, where: Placement, keep: Callable[[Any], None]
+) -> CompiledGraph:
+    """Compile a graph as Inductor does in this process, on its device. ``keep`` is given the graph that runs here as soon as
+    there is one; returned is what others load.
+
+    Raises whatever Inductor raises, and whatever packing raises.
+
+    Raises:
+        NotAnArtifact: Inductor's result is of a kind that is not shipped.
+    """
+    if not kernels.bundles():
+        raise NotAnArtifact("Inductor is configured not to bundle its kernels")
+    with shared_objects.recording() as recorder, kernels.bundled() as bundle:
+        graph = in_process()
+        keep(graph)
+    if not isinstance(graph, _output_code.CompiledFxGraph):
+        raise NotAnArtifact(f"Inductor gave a {type(graph).__name__}")
     shipped = copy.copy(graph)
     shipped.prepare_for_serialization()
-    return CompiledGraph(pickle.dumps(shipped, protocol=pickle.HIGHEST_PROTOCOL), libraries)
+    shipped.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
+    shipped.set_triton_bundle(bundle[0])
+    neutral = dataclasses.replace(where, own=where.travels_as, travels_as=where.own)
+    if where.accelerator is not None:
+        moving.to_own_device(shipped, relocate.find(graph.source_code, where.accelerator.type, where.own), neutral)
+    as_it_travels = dataclasses.replace(where, own=where.travels_as)
+    return pack(shipped, shipped._triton_bundle, recorder.libraries(), as_it_travels)
+
+
+def pack(graph: Any, bundle: Any, libraries: dict[str, Library], where: Placement) -> CompiledGraph:
+    """A graph that was compiled in this process, as it is shipped. ``graph`` stays as it is.
+
+    Raises:
+        NotRelocatable: what Inductor generated is no Python.
+    """
+    shipped = copy.copy(graph)
+    shipped.set_triton_bundle(kernels.slim(bundle))
+    shipped.prepare_for_serialization()
+    relocations = None
+    if where.accelerator is not None:
+        relocations = relocate.find(graph.source_code, where.accelerator.type, where.own)
+    return CompiledGraph(pickle.dumps(shipped, protocol=pickle.HIGHEST_PROTOCOL), libraries, relocations)
 
 
 _PROBES_AT_ONCE = 4

@@ -5,16 +5,20 @@ so that equal things give equal bytes in every process (torch/_inductor/codecach
 that two keys can be compared part by part.
 """
 
+import dataclasses
 import hashlib
+import json
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._inductor import codecache as _codecache
 from torch._inductor import config as _config
+from torch._subclasses.fake_tensor import FakeTensor
 
-from inductord.compiler.adapter import tracing
+from inductord.compiler.adapter import placement, tracing
 from inductord.compiler.adapter.bypass import Bypass
+from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.reasons import Fallback
 
@@ -23,36 +27,46 @@ _READABLE = 60
 
 
 class _Pickler(_codecache.FxGraphCachePickler):
-    """Writes the device of this rank without its index: what is compiled for one serves all."""
+    """Writes the device of this rank as the one that it travels as."""
+
+    def __init__(self, gm: torch.fx.GraphModule, has_user_kernels: bool, where: Placement) -> None:
+        super().__init__(gm, has_user_kernels)
+        self._where = where
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is torch.device and obj.type != "cpu" and obj.index == _own_index(obj.type):
-            return _own_device, (obj.type,)
+        if type(obj) is FakeTensor:
+            # A saved tensor that is given other strides grows its storage; that does not survive the wire, and no code depends
+            # on it. What code depends on is the offset (alignment), which is kept for inputs that stay where they are.
+            metadata = _codecache.extract_tensor_metadata_for_cache_key(obj)
+            return _codecache._ident, (dataclasses.replace(metadata, storage_bytes=None),)
+        accelerator = self._where.accelerator
+        if type(obj) is torch.device and accelerator and obj.type == accelerator.type and obj.index == self._where.own:
+            return torch.device, (obj.type, self._where.travels_as)
         inherited = getattr(super(), "reducer_override", None)  # from torch 2.13 on
         return NotImplemented if inherited is None else inherited(obj)
 
 
-def _own_device(device_type: str) -> None:
-    """Stands in the written bytes for the device that a rank calls its own; never called."""
-
-
-def _own_index(device_type: str) -> int | None:
-    accelerator = torch.accelerator.current_accelerator()
-    if accelerator is None or accelerator.type != device_type or not torch.accelerator.is_available():
-        return None
-    return torch.accelerator.current_device_index()
-
-
-def parts(call: GraphCall) -> dict[str, str]:
+def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> dict[str, str]:
     """Digests (16 hex digits, or 64 for what is large) by name of part. Equal in every process that has the same graph.
+
+    Args:
+        call: the graph.
+        where: its placement in this process, from ``placement.of``.
 
     Raises:
         Bypass: PyTorch cannot hash something in it.
     """
     try:
-        details = _codecache.FxGraphHashDetails(call.gm, call.example_inputs, dict(call.options), call.inputs_to_check)
-        pickler = _Pickler(call.gm, bool(details.user_defined_triton_source))
-        found = {name: _digest(pickler.dumps(value)) for name, value in vars(details).items()}
+        options = dict(placement.options(call, where))
+        _mark_static(call)
+        details = _codecache.FxGraphHashDetails(call.gm, call.example_inputs, options, call.inputs_to_check)
+        for name in _OF_THIS_PROCESS:
+            vars(details).pop(name, None)
+        pickler = _Pickler(call.gm, bool(details.user_defined_triton_source), where)
+        with placement.renamed(call.gm, where):
+            found = {name: _digest(pickler.dumps(value)) for name, value in vars(details).items()}
+        found["system_info"] = _system_info()
+        found |= _device_parts(call, where)
         found["inputs_to_check"] = _digest(repr(list(call.inputs_to_check)).encode())
         # Inductor chooses tilings by the sizes behind symbolic ones: another rank's sizes could give other numbers.
         found["size_hints"] = repr(tracing.size_hints(call.example_inputs))
@@ -60,6 +74,37 @@ def parts(call: GraphCall) -> dict[str, str]:
     except _codecache.BypassFxGraphCache as reason:
         raise Bypass(Fallback.NOT_CACHEABLE, str(reason)) from reason
     found.update(_changed_config(pickler.dumps))
+    return found
+
+
+def _mark_static(call: GraphCall) -> None:
+    """As Inductor marks them: of inputs that stay where they are, the offset in their storage is part of the key. The mark
+    itself does not travel."""
+    static = set(call.options.get("static_input_idxs") or ())
+    for index, value in enumerate(call.example_inputs):
+        if index in static and isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            value._is_inductor_static = True  # type: ignore[attr-defined]
+
+
+# PyTorch asks the device of this process for these, and a worker has none. `_system_info` and the toolchain's accelerator say
+# what there is to say; without inputs, the device is that of the placement.
+_OF_THIS_PROCESS = ("system_info", "default_cuda_device_index")
+
+
+def _system_info() -> str:
+    """What PyTorch's own account of the system holds beside the name of the device."""
+    from torch._inductor.runtime.triton_compat import HAS_TRITON, triton_key
+
+    known = {"triton": triton_key() if HAS_TRITON else None, "cuda": torch.version.cuda, "hip": torch.version.hip}
+    return _digest(json.dumps(known, sort_keys=True).encode())
+
+
+def _device_parts(call: GraphCall, where: Placement) -> dict[str, str]:
+    if where.accelerator is None:
+        return {}
+    found = {"own_device": str(where.travels_as)}
+    if placement.has_collectives(call.gm):
+        found["device_count"] = str(where.accelerator.count)
     return found
 
 

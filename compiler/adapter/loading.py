@@ -6,15 +6,15 @@ is loaded, metrics and counters move as if the graph had been compiled here, log
 
 import pickle
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 from torch._inductor import codecache as _codecache
 from torch._inductor import output_code as _output_code
 
-from inductord.compiler.adapter import shared_objects, tracing
+from inductord.compiler.adapter import moving, shared_objects, tracing
+from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
-from inductord.compiler.payload import Library
+from inductord.compiler.payload import Artifact
 
 # PyTorch's tables of loaded modules are not made for two threads (pytorch/pytorch#192368).
 _install_lock = threading.Lock()
@@ -28,13 +28,13 @@ class NotInstallable(Exception):
     """The artifact cannot be loaded in this process. The message says why."""
 
 
-def load(content: bytes, libraries: Mapping[str, Library], call: GraphCall) -> Any:
-    """A compiled graph ready for Inductor's ``post_compile``, with its guards taken over.
+def load(artifact: Artifact, call: GraphCall, where: Placement) -> Any:
+    """A compiled graph ready for Inductor's ``post_compile``, with its guards taken over, on this rank's own device.
 
     Args:
-        content: the pickled ``CompiledFxGraph``. Unpickling runs code: only from a daemon that this user trusts.
-        libraries: C++ kernel libraries by source digest.
+        artifact: what the daemon gave. Unpickling runs code: only from a daemon that this user trusts.
         call: the graph that it was compiled for.
+        where: the graph's placement in this process.
 
     Raises:
         GuardsFailed: sizes do not fit.
@@ -42,7 +42,7 @@ def load(content: bytes, libraries: Mapping[str, Library], call: GraphCall) -> A
     """
     with _install_lock:
         try:
-            graph = pickle.loads(content)
+            graph = pickle.loads(artifact.content)
         except Exception as error:
             raise NotInstallable(f"cannot unpickle the compiled graph: {type(error).__name__}: {error}") from error
         if not isinstance(graph, _output_code.CompiledFxGraph):
@@ -54,8 +54,10 @@ def load(content: bytes, libraries: Mapping[str, Library], call: GraphCall) -> A
         if not fits:
             raise GuardsFailed(str(graph.guards_expr))
         try:
+            if artifact.relocations is not None:
+                moving.to_own_device(graph, artifact.relocations, where)
             constants = _output_code.CompiledFxGraphConstantsWithGm(call.gm)
-            with shared_objects.supplying(libraries):
+            with shared_objects.supplying(artifact.libraries):
                 loaded, _ = _codecache.FxGraphCache.cache_hit_post_compile(graph, {}, constants)
         except Exception as error:
             raise NotInstallable(f"cannot load the compiled graph: {type(error).__name__}: {error}") from error

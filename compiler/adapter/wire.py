@@ -12,7 +12,8 @@ from torch._inductor import config as _config
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import _graph_pickler
 
-from inductord.compiler.adapter import tracing
+from inductord.compiler.adapter import placement, tracing
+from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
 
 # Stacks that point into the rank's modules: large, often not serialisable, and read by no lowering.
@@ -54,7 +55,12 @@ class Travelling:
 
 
 class _Pickler(_graph_pickler.GraphPickler):
+    where = placement.CPU_ONLY
+
     def reducer_override(self, obj: Any) -> Any:
+        accelerator = self.where.accelerator
+        if type(obj) is torch.device and accelerator and obj.type == accelerator.type and obj.index == self.where.own:
+            return torch.device, (obj.type, self.where.travels_as)
         if isinstance(obj, FakeTensorMode):
             # The description of a view holds the mode of its base. On the other side there is one mode: the reader's.
             return _readers_mode, (self._unpickle_state,)
@@ -70,8 +76,12 @@ def _keep_metadata(key: str) -> bool:
     return key not in _DROPPED_METADATA
 
 
-def dumps(call: GraphCall) -> bytes:
+def dumps(call: GraphCall, where: Placement = placement.CPU_ONLY) -> bytes:
     """Serialise a graph. Leaves it as it was.
+
+    Args:
+        call: the graph.
+        where: its placement in this process; its own device is written as the one that it travels as.
 
     Raises:
         NotSerializable: naming what cannot be.
@@ -81,7 +91,7 @@ def dumps(call: GraphCall) -> bytes:
         gm=call.gm,
         example_inputs=list(call.example_inputs),
         inputs_to_check=list(call.inputs_to_check),
-        options=dict(call.options),
+        options=dict(placement.options(call, where)),
         config=_config.save_config_portable(ignore_private_configs=False),
         donated_inputs=tracing.donated_inputs(),
         allow_non_fake_inputs=fake_mode.allow_non_fake_inputs if fake_mode is not None else False,
@@ -89,7 +99,10 @@ def dumps(call: GraphCall) -> bytes:
     # The default filter lets only aten and fbgemm operators pass. Whether a worker has the others, it will tell.
     options = _graph_pickler.Options(ops_filter=None, node_metadata_key_filter=_keep_metadata)
     try:
-        return _Pickler.dumps(travelling, options)
+        # The class is what GraphPickler makes its pickler of; it passes nothing else on.
+        pickler: Any = type("_Placed", (_Pickler,), {"where": where})
+        with placement.renamed(call.gm, where):
+            return pickler.dumps(travelling, options)
     except Exception as error:  # what it is depends on the object that does not pickle, and may be anything
         raise NotSerializable(f"{type(error).__name__}: {error}") from error
 

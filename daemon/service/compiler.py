@@ -36,6 +36,8 @@ MAX_LOOKUP_KEYS = 4096
 # A rank that serialises a large graph is silent meanwhile.
 _STALL_SECONDS = 30.0
 _STALL_HEARTBEATS = 5
+# A client that compiles by itself measures kernels, which takes minutes. One that dies is noticed by the end of its stream.
+_COMPILE_THERE_SECONDS = 1800.0
 # A corrupt entry is gone once it was found, so the second look is a miss; a third is a disk that eats all it is given.
 _LOOKS = 3
 
@@ -219,14 +221,28 @@ class CompilerService(CompilerServiceServicer):
         try:
             async with asyncio.timeout(self._limits.upload_seconds):
                 header = await stream.graph_header()
-                check_header(header, self._limits.max_graph_bytes)
-                with self._dispatcher.graphs.reserve(header.size):
-                    graph = await stream.graph(header)
-                    self._dispatcher.uploaded(waiter, graph)
+                if header is not None:
+                    await self._take_graph(waiter, stream, header)
+            if header is None:
+                await self._take_compiled(waiter, stream)
         except GraphUnavailable as reason:
             self._dispatcher.refused(waiter, str(reason))
         except TimeoutError:
             raise GaveUp(f"the graph took longer than {self._limits.upload_seconds:g} s to arrive.") from None
+
+    async def _take_graph(self, waiter: Waiter, stream: CompileStream, header: pb.BlobHeader) -> None:
+        check_header(header, self._limits.max_graph_bytes)
+        with self._dispatcher.graphs.reserve(header.size):
+            graph = await stream.graph(header)
+            self._dispatcher.uploaded(waiter, graph)
+
+    async def _take_compiled(self, waiter: Waiter, stream: CompileStream) -> None:
+        """The client compiles the graph on its device, while its stream and those of the others stay alive."""
+        compiled = await stream.compiled(_COMPILE_THERE_SECONDS)
+        check_header(compiled.blob, self._limits.max_artifact_bytes)
+        with self._dispatcher.graphs.reserve(compiled.blob.size):
+            artifact = await stream.graph(compiled.blob)
+            await self._dispatcher.compiled_by_client(waiter, artifact, compiled.compile_seconds)
 
     async def _lend(self, stream: CompileStream, order: Order, served: pb.Served, begun: float) -> bool:
         """Let the client read the stored file. False when there is none, or it cannot."""

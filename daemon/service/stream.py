@@ -12,6 +12,7 @@ from inductord.v1.compiler_pb2 import (
     SERVED_UNSPECIFIED,
     Artifact,
     BlobHeader,
+    Compiled,
     CompileFailure,
     CompileRequest,
     CompileResponse,
@@ -58,8 +59,8 @@ class CompileStream:
             raise InvalidRequest("the first message has to be `open`.")
         return message.open
 
-    async def graph_header(self) -> BlobHeader:
-        """The answer to ``ask_graph``.
+    async def graph_header(self) -> BlobHeader | None:
+        """The answer to ``ask_graph``; None when the client compiles the graph itself.
 
         Raises:
             GraphUnavailable: the client cannot give the graph.
@@ -70,10 +71,29 @@ class CompileStream:
         match message.WhichOneof("message"):
             case "graph":
                 return message.graph
+            case "compiles_here":
+                return None
             case "refused":
                 raise GraphUnavailable(message.refused.message[:1000])
             case other:
-                raise InvalidRequest(f"`graph` or `refused` has to follow `send_graph`, not {other}.")
+                raise InvalidRequest(f"`graph`, `compiles_here` or `refused` has to follow `send_graph`, not {other}.")
+
+    async def compiled(self, seconds: float) -> Compiled:
+        """What a client says when it has compiled the graph itself, for which it has so many seconds.
+
+        Raises:
+            GraphUnavailable: it could not.
+            InvalidRequest: something else came.
+            GaveUp: nothing comes in time.
+        """
+        message = await self._read(seconds)
+        match message.WhichOneof("message"):
+            case "compiled":
+                return message.compiled
+            case "refused":
+                raise GraphUnavailable(message.refused.message[:1000])
+            case other:
+                raise InvalidRequest(f"`compiled` or `refused` has to follow `compiles_here`, not {other}.")
 
     async def graph(self, header: BlobHeader) -> bytes:
         """The bytes that ``header`` announced, verified.
@@ -114,7 +134,7 @@ class CompileStream:
         )
         await self._write(CompileResponse(artifact=offer))
         self.served = served
-        message = await self._read_or_end()
+        message = await self._read_or_end(self._stall_seconds)
         if message is None:
             return True
         if message.WhichOneof("message") != "send_artifact":
@@ -129,20 +149,20 @@ class CompileStream:
         for index in range(len(artifact)):
             await self._write(artifact.chunk(index))
 
-    async def _read(self) -> CompileRequest:
-        message = await self._read_or_end()
+    async def _read(self, seconds: float | None = None) -> CompileRequest:
+        message = await self._read_or_end(seconds or self._stall_seconds)
         if message is None:
             raise InvalidRequest("the client ended its side of the stream before it said all it had to.")
         return message
 
-    async def _read_or_end(self) -> CompileRequest | None:
+    async def _read_or_end(self, seconds: float) -> CompileRequest | None:
         try:
-            async with asyncio.timeout(self._stall_seconds):
+            async with asyncio.timeout(seconds):
                 return await anext(self._requests)
         except StopAsyncIteration:
             return None
         except TimeoutError:
-            raise GaveUp(f"nothing came from the client for {self._stall_seconds:g} s.") from None
+            raise GaveUp(f"nothing came from the client for {seconds:g} s.") from None
 
     async def _write(self, message: CompileResponse | bytes) -> None:
         try:

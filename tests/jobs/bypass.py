@@ -12,7 +12,7 @@ from torch._inductor import config
 from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 
-from inductord.compiler.adapter import bypass, fingerprint, tracing, wire
+from inductord.compiler.adapter import bypass, fingerprint, placement, tracing, wire
 from inductord.compiler.adapter.seam import GraphCall
 
 seen: dict[str, str | None] = {}
@@ -25,9 +25,11 @@ class OwnChoices(InductorChoices):
 def reason(call: GraphCall) -> str | None:
     try:
         bypass.check(call)
-        fingerprint.parts(call)
+        fingerprint.parts(call, placement.of(call))
     except bypass.Bypass as why:
         return why.reason.value
+    except placement.Unsupported:
+        return "device_unsupported"
     return None
 
 

@@ -114,8 +114,7 @@ def test_the_settings_in_a_key_are_listed() -> None:
         return set(re.findall(r"`(\w+)`", text.split(f"\n`{prefix}.` parts:")[1].split(".")[0]))
 
     assert listed("process") == set(ambient.describe())
-    # The accelerator is empty as long as only CPU graphs travel, and an empty field is no part.
-    assert listed("toolchain") == {field.name for field in Toolchain.DESCRIPTOR.fields} - {"accelerator"}
+    assert listed("toolchain") == {field.name for field in Toolchain.DESCRIPTOR.fields}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)

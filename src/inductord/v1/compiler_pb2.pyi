@@ -145,18 +145,34 @@ class Toolchain(_message.Message):
     def __init__(self, torch: _Optional[str] = ..., python: _Optional[str] = ..., cpu: _Optional[str] = ..., cxx: _Optional[str] = ..., triton: _Optional[str] = ..., accelerator: _Optional[str] = ...) -> None: ...
 
 class CompileRequest(_message.Message):
-    __slots__ = ("open", "graph", "chunk", "refused", "send_artifact")
+    __slots__ = ("open", "graph", "chunk", "refused", "send_artifact", "compiles_here", "compiled")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     GRAPH_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     SEND_ARTIFACT_FIELD_NUMBER: _ClassVar[int]
+    COMPILES_HERE_FIELD_NUMBER: _ClassVar[int]
+    COMPILED_FIELD_NUMBER: _ClassVar[int]
     open: OpenCompile
     graph: BlobHeader
     chunk: bytes
     refused: GraphRefused
     send_artifact: SendArtifact
-    def __init__(self, open: _Optional[_Union[OpenCompile, _Mapping]] = ..., graph: _Optional[_Union[BlobHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ..., refused: _Optional[_Union[GraphRefused, _Mapping]] = ..., send_artifact: _Optional[_Union[SendArtifact, _Mapping]] = ...) -> None: ...
+    compiles_here: CompilesHere
+    compiled: Compiled
+    def __init__(self, open: _Optional[_Union[OpenCompile, _Mapping]] = ..., graph: _Optional[_Union[BlobHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ..., refused: _Optional[_Union[GraphRefused, _Mapping]] = ..., send_artifact: _Optional[_Union[SendArtifact, _Mapping]] = ..., compiles_here: _Optional[_Union[CompilesHere, _Mapping]] = ..., compiled: _Optional[_Union[Compiled, _Mapping]] = ...) -> None: ...
+
+class CompilesHere(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Compiled(_message.Message):
+    __slots__ = ("blob", "compile_seconds")
+    BLOB_FIELD_NUMBER: _ClassVar[int]
+    COMPILE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    blob: BlobHeader
+    compile_seconds: float
+    def __init__(self, blob: _Optional[_Union[BlobHeader, _Mapping]] = ..., compile_seconds: _Optional[float] = ...) -> None: ...
 
 class OpenCompile(_message.Message):
     __slots__ = ("client", "key", "toolchain", "kind", "requester", "nodes", "key_parts", "reads_files", "speculative", "needs_device")

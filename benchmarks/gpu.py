@@ -1,0 +1,99 @@
+"""GPU jobs with plain Inductor and through inductord, whose workers see no GPU: counts, losses and choices, side by side.
+
+    python benchmarks/gpu.py [--json] [--ranks 2] [--modes default reduce-overhead max-autotune-no-cudagraphs]
+
+For each mode: the job with plain Inductor; through a daemon, all caches empty; and again as a second job, with the daemon's
+store and empty caches, where ranks also have an empty PATH: they need no compiler at all.
+"""
+
+import argparse
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+from _common import machine, show, temporary_folder
+from _jobs import job_environment, run_plain, run_shared, torchrun
+
+_TRAIN = Path(__file__).with_name("_gpu_train.py")
+_MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs")
+
+
+class Bench:
+    """Runs jobs in folders below ``root``."""
+
+    def __init__(self, root: Path, args: argparse.Namespace) -> None:
+        self._root = root
+        self._args = args
+        self._numbers = itertools.count()
+
+    def job(self, mode: str, *, shared: bool, empty_path: bool = False) -> dict[str, Any]:
+        """One job on empty caches; the store of shared jobs of one mode is the same."""
+        number = next(self._numbers)
+        env = job_environment(self._root / f"caches{number}")
+        # Each rank has a Triton folder of its own, below Inductor's: nothing is shared behind the daemon's back.
+        del env["TRITON_CACHE_DIR"]
+        out = self._root / f"out{number}"
+        command = torchrun(self._args.ranks, _TRAIN, "--mode", mode, "--layers", self._args.layers, "--out", out)
+        if empty_path:
+            command = ["/usr/bin/env", "PATH=/nonexistent", *command]
+        report: Any = None
+        if shared:
+            report = run_shared(command, env, self._root / f"daemon-{mode}")
+        else:
+            run_plain(command, env)
+        rows = [json.loads((out / f"rank-{rank}.json").read_text()) for rank in range(self._args.ranks)]
+        return {"ranks": rows, "report": report}
+
+
+def _summary(job: dict[str, Any], plain: dict[str, Any] | None) -> dict[str, Any]:
+    rows, report = job["ranks"], job["report"]
+    found: dict[str, Any] = {
+        "first_backward_s": max(row["first_backward_s"] for row in rows),
+        "triton_compiles": [row["triton_compiles"] for row in rows],
+        "kernels_not_delivered": [row["kernels_not_delivered"] for row in rows],
+        "kernels_delivered": [row["kernels_delivered"] for row in rows],
+        "tunings": [len(row["tuned"]) for row in rows],
+        "gemm_tunings": [row["gemm_tunings"] for row in rows],
+        "same_choices": all(row["chosen"] == rows[0]["chosen"] for row in rows),
+    }
+    if report is not None:
+        names = ("requests", "compiles", "graphs", "fallbacks_total", "fallbacks")
+        found |= {name: report[name] for name in names if name in report}
+    if plain is not None:
+        found["losses_as_inductor"] = all(
+            (row["losses"], row["weights"]) == (base["losses"], base["weights"])
+            for row, base in zip(rows, plain["ranks"], strict=True)
+        )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--modes", nargs="+", default=list(_MODES))
+    args = parser.parse_args()
+    results: dict[str, Any] = {}
+    card = ""
+    with temporary_folder() as root:
+        bench = Bench(root, args)
+        for mode in args.modes:
+            plain = bench.job(mode, shared=False)
+            cold = bench.job(mode, shared=True)
+            second = bench.job(mode, shared=True, empty_path=True)
+            card = plain["ranks"][0]["card"]
+            results[mode] = {
+                "inductor": _summary(plain, None),
+                "cold": _summary(cold, plain),
+                "second": _summary(second, plain),
+                "choices_kept": [row["chosen"] for row in second["ranks"]] == [row["chosen"] for row in cold["ranks"]],
+            }
+    result = {"benchmark": "gpu", "machine": machine(), "card": card, "ranks": args.ranks, "modes": results}
+    rows = [(f"{mode}, {name}", json.dumps(found)) for mode, jobs in results.items() for name, found in jobs.items()]
+    show(result, rows, as_json=args.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Triton kernels: finished on a worker that cannot load them.
+
+``CachingAutotuner`` (torch/_inductor/runtime/triton_heuristics.py) compiles each configuration of a kernel, loads the
+binaries, and where a reduction uses too many registers compiles a further configuration. A worker loads nothing; the number
+of registers is read from the binary instead, so that the further configuration is compiled here and not by every rank.
+"""
+
+import contextlib
+import dataclasses
+import pickle
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from torch._inductor.runtime.runtime_utils import triton_hash_to_path_key
+from torch._inductor.triton_bundler import TritonBundler
+
+from inductord.compiler import cubin
+
+
+@contextlib.contextmanager
+def compiled_only() -> Generator[None]:
+    """Kernels compiled inside are not loaded on a device."""
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    compile_all, load, scale = (
+        CachingAutotuner._precompile_worker,
+        CachingAutotuner._make_launchers,
+        CachingAutotuner._dynamic_scale_rblock,
+    )
+
+    def compile_with_scaled(self: Any) -> None:
+        compile_all(self)
+        _tell_registers(self.compile_results)
+        # Inductor does this once the kernels are loaded; by then they would have been put into the bundle.
+        scale(self)
+
+    CachingAutotuner._precompile_worker = compile_with_scaled
+    CachingAutotuner._make_launchers = _nothing
+    CachingAutotuner._dynamic_scale_rblock = _nothing
+    try:
+        yield
+    finally:
+        CachingAutotuner._precompile_worker = compile_all
+        CachingAutotuner._make_launchers = load
+        CachingAutotuner._dynamic_scale_rblock = scale
+
+
+def _nothing(self: Any) -> None:
+    """Only a rank has a device to load a kernel on."""
+
+
+def _tell_registers(results: list[Any]) -> None:
+    for result in results:
+        kernel = result.kernel
+        if getattr(kernel, "n_regs", None) is None and (content := _binary(kernel)) is not None:
+            kernel.n_regs = cubin.registers(content)
+
+
+def _binary(kernel: Any) -> bytes | None:
+    path = getattr(kernel, "cubin_path", None)  # of a kernel that is launched statically
+    if path:
+        return Path(path).read_bytes()
+    content: bytes | None = getattr(kernel, "asm", {}).get("cubin")
+    return content
+
+
+_LAUNCHED_FROM = (".cubin", ".hsaco", ".zebin")
+_ABOUT = ".json"
+_INDEX = "__grp__"
+"""Triton finds what it compiled by this file. Without it, Triton would compile anew what it finds incomplete."""
+
+
+def slim(bundle: Any) -> Any:
+    """A Triton bundle without what no rank reads: where a kernel is launched from its binary alone, its intermediate forms,
+    which are nine tenths of the bytes."""
+    launched = {
+        triton_hash_to_path_key(result.kernel.hash)
+        for static in bundle.static_autotuners
+        for result in static.kernel.compile_results
+    }
+    kept = [
+        dataclasses.replace(kernel, artifacts=[file for file in kernel.artifacts if _is_read(file.filename)])
+        if kernel.kernel_hash in launched
+        else kernel
+        for kernel in bundle.kernel_artifacts
+    ]
+    return dataclasses.replace(bundle, kernel_artifacts=kept)
+
+
+def _is_read(name: str) -> bool:
+    return name.endswith(_LAUNCHED_FROM) or (name.endswith(_ABOUT) and not name.startswith(_INDEX))
+
+
+_COLLECTED = ("_entries", "_static_autotuners", "_winners")
+
+
+def bundles() -> bool:
+    """Whether Inductor's configuration lets it collect kernels."""
+    return bool(TritonBundler.is_enabled())
+
+
+@contextlib.contextmanager
+def bundled() -> Generator[list[Any]]:
+    """Gives, when it ends, one Triton bundle of what was compiled inside. Inductor, which may be collecting for its own cache,
+    finds what it would have found."""
+    found: list[Any] = []
+    if idle := TritonBundler._entries is None:
+        TritonBundler.begin_compile()
+    try:
+        yield found
+        collected = {name: getattr(TritonBundler, name) for name in _COLLECTED if hasattr(TritonBundler, name)}
+        bundle, _ = TritonBundler.collect()
+        # What is shipped is changed on its way; Inductor's own stays as it is.
+        found.append(pickle.loads(pickle.dumps(bundle)))
+        if not idle:
+            for name, value in collected.items():
+                setattr(TritonBundler, name, value)
+    finally:
+        if idle:
+            TritonBundler.end_compile()

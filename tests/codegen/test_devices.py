@@ -1,0 +1,244 @@
+"""What a worker without a GPU compiles for one, and what every rank makes of it."""
+# ruff: noqa: E402 - what needs a CUDA build is imported where there is one
+
+import dataclasses
+import importlib.util
+import io
+import json
+import pickle
+import tokenize
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.codegen, pytest.mark.timeout(900)]
+
+if importlib.util.find_spec("triton") is None:
+    pytest.skip("needs a CUDA build of PyTorch, with triton; this one is for the CPU", allow_module_level=True)
+
+import torch
+from support import gpu_graphs, gpu_models
+
+from inductord.compiler import cubin, graph_key, payload, relocate, task
+from inductord.compiler.adapter import compiling, kernels, loading, placement, playing, tracing, wire
+from inductord.compiler.adapter.seam import GraphCall
+from inductord.v1.compiler_pb2 import FailureKind
+
+
+@dataclasses.dataclass(frozen=True)
+class Sent:
+    """A graph as a rank sends it."""
+
+    call: GraphCall
+    identified: graph_key.Identified
+    payload: bytes
+
+    @property
+    def key(self) -> str:
+        return self.identified.key.digest
+
+
+def sent(call: GraphCall, index: int, capability: int = 90) -> Sent:
+    """The graph, moved to ``cuda:index``, from a rank whose own device that is."""
+    with playing.described_by(gpu_graphs.accelerator(capability), index):
+        return packed(gpu_graphs.moved(call, index))
+
+
+def packed(call: GraphCall) -> Sent:
+    identified = graph_key.identify(call)
+    where = identified.placement
+    graph = payload.Graph(
+        identified.toolchain, call.kind, identified.ambient, wire.dumps(call, where), where.accelerator, where.travels_as,
+        identified.key.parts,
+    )  # fmt: skip
+    return Sent(call, identified, payload.pack_graph(graph))
+
+
+def compiled(graph: Sent) -> payload.Artifact:
+    """What a worker makes of it."""
+    reply = task.compile_graph(graph.key, graph.payload, 1)
+    assert not reply.failure.message, f"{reply.failure.message}\n{reply.failure.traceback}"
+    return payload.unpack_artifact(reply.artifact, graph.key)
+
+
+def loaded(artifact: payload.Artifact, graph: Sent, index: int) -> Any:
+    """What a rank on ``cuda:index`` loads, without launching it."""
+    one_thread = torch._inductor.config.patch(compile_threads=1)
+    with playing.described_by(gpu_graphs.accelerator(90), index), kernels.compiled_only(), one_thread:
+        mode = next(value.fake_mode for value in graph.call.example_inputs if hasattr(value, "fake_mode"))
+        with tracing.restored(mode, None):
+            return loading.load(artifact, graph.call, graph.identified.placement)
+
+
+def without_comments(source: str) -> list[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [token.string for token in tokens if token.type not in (tokenize.COMMENT, tokenize.NL)]
+
+
+def source_for(call: GraphCall, index: int) -> tuple[str, relocate.Table]:
+    """The wrapper that Inductor generates for ``cuda:index`` itself, and where it names that device."""
+    with playing.described_by(gpu_graphs.accelerator(90), index):
+        moved = gpu_graphs.moved(call, index)
+        where = dataclasses.replace(placement.of(moved), travels_as=index)  # as if it meant this very device
+        graph = payload.Graph(
+            graph_key.identify(moved).toolchain, moved.kind, {}, wire.dumps(moved, where), where.accelerator, index
+        )
+    travelling = payload.unpack_graph(payload.pack_graph(graph))
+    with playing.described_by(travelling.accelerator, index):
+        mode = tracing.fresh_fake_mode()
+        back = wire.loads(travelling.content, mode)
+        with compiling.configured(back.config, 1), tracing.restored(mode, back.donated_inputs):
+            result = compiling.compile_graph(back.call(), where)
+    assert result.relocations is not None
+    return pickle.loads(result.content).source_code, result.relocations
+
+
+@pytest.mark.parametrize("name", gpu_models.MODELS)
+def test_moved_code_is_the_code_that_is_generated_for_that_device(name: str) -> None:
+    for call in gpu_models.graphs(name):
+        source, table = source_for(call, 0)
+        expected, _ = source_for(call, 3)
+        moved, sources = relocate.apply(source, table, 0, 3)
+        assert table.records
+        assert without_comments(moved) == without_comments(expected)
+        assert all(kernel in moved for kernel in sources.values())
+
+
+def test_ranks_of_all_devices_share_one_artifact_and_compile_no_kernel() -> None:
+    call = gpu_models.graphs("masked")[0]
+    graphs = {index: sent(call, index) for index in (0, 1, 7)}
+    assert len({graph.key for graph in graphs.values()}) == 1
+    artifact = compiled(graphs[1])
+    counters = torch._dynamo.utils.counters["inductor"]
+    for index, graph in graphs.items():
+        counters.clear()
+        ready = loaded(artifact, graph, index)
+        assert set(ready.device_idxs) == {index}
+        assert f"get_raw_stream({index})" in ready.source_code
+        assert {kernel.device for kernel in ready._triton_bundle.kernel_artifacts} == {index}
+        assert counters["triton_bundler_load_static_autotuner"] >= 2
+        # Every kernel that was asked for came with the artifact.
+        assert counters["async_compile_cache_miss"] == 2 * counters["async_compile_cache_hit"]
+    assert not torch.cuda.is_initialized()
+    assert not torch.cuda.is_available()
+
+
+def test_a_graph_that_names_another_device_is_shared_only_by_who_means_the_same() -> None:
+    call = gpu_models.graphs("masked")[0]
+
+    def naming_another(index: int, other: int) -> Sent:
+        with playing.described_by(gpu_graphs.accelerator(90), index):
+            moved = gpu_graphs.moved(call, index)
+            node = next(node for node in moved.gm.graph.nodes if "device" in node.kwargs)
+            node.kwargs = {**node.kwargs, "device": torch.device("cuda", other)}
+            moved.gm.recompile()
+            return packed(moved)
+
+    plain = sent(call, 0)
+    others = [naming_another(0, 1), naming_another(1, 0), naming_another(1, 2)]
+    assert len({graph.key for graph in (plain, *others)}) == 4
+    assert others[0].key == naming_another(0, 1).key
+    assert [graph.identified.placement.travels_as for graph in others] == [0, 1, 1]
+    assert all(graph.identified.placement.literal for graph in others)
+
+
+@pytest.mark.parametrize("capability", [80, 86, 89, 90, 100])
+def test_kernels_are_compiled_for_each_architecture(capability: int) -> None:
+    graph = sent(gpu_models.graphs("masked")[0], 0, capability)
+    bundle = pickle.loads(compiled(graph).content)._triton_bundle
+    assert bundle.kernel_artifacts
+    for kernel in bundle.kernel_artifacts:
+        files = {file.filename.rpartition(".")[2]: file.payload for file in kernel.artifacts}
+        assert json.loads(files["json"])["target"]["arch"] == capability
+        assert 8 <= cubin.registers(files["cubin"]) <= 255
+        assert set(files) == {"json", "cubin"}  # what else Triton made stays with the worker
+
+
+def test_keys_say_the_model_of_the_device_and_nothing_of_the_machine() -> None:
+    call = gpu_models.graphs("masked")[0]
+    one, other = sent(call, 0, 80), sent(call, 0, 90)
+    assert one.key != other.key
+    differing = {
+        name
+        for name in one.identified.key.parts
+        if one.identified.key.parts[name] != other.identified.key.parts.get(name)
+    }
+    assert differing == {"toolchain.accelerator"}
+    assert (one.identified.toolchain.cpu, one.identified.toolchain.cxx) == ("", "")
+    assert one.identified.toolchain.accelerator.startswith("NVIDIA sm_80 80 cuda ")
+
+
+def test_how_large_a_storage_has_grown_is_no_part_of_the_key() -> None:
+    call = gpu_models.graphs("masked")[0]
+    with playing.described_by(gpu_graphs.accelerator(90), 1):
+        moved = gpu_graphs.moved(call, 1)
+        mode = moved.example_inputs[0].fake_mode
+        with mode:
+            base = torch.empty(4, 8, device="cuda:1")
+            small = base.as_strided((4, 8), (8, 1))
+            base.as_strided((4, 8), (80, 1))  # as AOTAutograd does when the compiled forward pads
+        static = {**moved.options, "static_input_idxs": (0,)}
+        grown = packed(dataclasses.replace(moved, example_inputs=[small, *moved.example_inputs[1:]], options=static))
+    travelled = payload.unpack_graph(grown.payload)
+    with playing.described_by(travelled.accelerator, travelled.own_device):
+        back = wire.loads(travelled.content, tracing.fresh_fake_mode()).call()
+        assert graph_key.identify(back).key.parts["example_inputs"] == grown.identified.key.parts["example_inputs"]
+
+
+def test_a_worker_refuses_what_its_pytorch_was_not_built_for() -> None:
+    graph = sent(gpu_models.graphs("masked")[0], 0)
+    message = payload.GraphPayload.FromString(graph.payload)
+    message.accelerator.runtime = "cuda 1.0"
+    reply = task.compile_graph(graph.key, message.SerializeToString(), 1)
+    assert reply.failure.kind == FailureKind.FAILURE_KIND_UNLOADABLE
+    assert "built for cuda 1.0" in reply.failure.message
+    message.accelerator.type = "xpu"
+    reply = task.compile_graph(graph.key, message.SerializeToString(), 1)
+    assert "xpu" in reply.failure.message
+
+
+def test_a_worker_says_what_differs_when_its_key_is_another() -> None:
+    graph = sent(gpu_models.graphs("masked")[0], 0)
+    message = payload.GraphPayload.FromString(graph.payload)
+    properties = json.loads(message.accelerator.properties)
+    message.accelerator.properties = json.dumps(properties | {"multi_processor_count": 7})
+    reply = task.compile_graph(graph.key, message.SerializeToString(), 1)
+    assert reply.failure.kind == FailureKind.FAILURE_KIND_KEY_MISMATCH
+    assert "toolchain.accelerator" in reply.failure.message
+
+
+def test_which_graphs_need_the_device_while_they_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import config
+
+    call = gpu_models.graphs("masked")[0]
+    elementwise = gpu_models.graphs("elementwise")[0]
+
+    def needs(graph: GraphCall, **settings: Any) -> bool:
+        with config.patch(settings), playing.described_by(gpu_graphs.accelerator(90), 0):
+            moved = gpu_graphs.moved(graph, 0)
+            return placement.measures_while_compiling(moved, placement.of(moved))
+
+    assert not needs(call)
+    assert needs(call, max_autotune=True)
+    assert needs(call, max_autotune_gemm=True)
+    assert not needs(elementwise, max_autotune=True)
+    assert not placement.measures_while_compiling(call, placement.CPU_ONLY)
+
+
+def test_code_that_asks_for_its_device_has_nothing_to_move() -> None:
+    if not hasattr(torch.compiler.config, "compile_on_one_rank"):
+        pytest.skip(f"torch {torch.__version__} has no compile_on_one_rank; it came with 2.14")
+    call = gpu_models.graphs("masked")[0]
+    with torch.compiler.config.patch(compile_on_one_rank=True):
+        graph = sent(call, 1)
+    assert graph.key != sent(call, 1).key
+    artifact = compiled(graph)
+    assert artifact.relocations is not None
+    assert len(artifact.relocations.kernels) >= 2
+    assert "get_raw_stream(0)" not in pickle.loads(artifact.content).source_code
+    assert f"get_raw_stream({3})" not in loaded(artifact, sent_on(call, 3), 3).source_code
+
+
+def sent_on(call: GraphCall, index: int) -> Sent:
+    with torch.compiler.config.patch(compile_on_one_rank=True):
+        return sent(call, index)
