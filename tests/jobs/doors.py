@@ -101,7 +101,7 @@ def by_aot_function(use: Doors, partition: Any) -> list[torch.Tensor]:
     given = {"first": first, "others": (second, third)}
     out, more = compiled(given)
     eager, eager_more = nested(given)
-    assert torch.allclose(out, eager)
+    assert torch.allclose(out, eager, atol=1e-5)
     assert more["scaled"].stride() == eager_more["scaled"].stride() == (1, 9)
     (out.square().sum() + more["scaled"].sum() + (more["sum"] ** 2).sum()).backward()
     return [out, more["scaled"], more["sum"], *(each.grad for each in (first, second, third))]
