@@ -9,8 +9,9 @@ POOL ?= local
 RANKS ?= 4
 STEPS ?= 20
 ARGS ?=
-# Each file of tests stays in one process: what it starts is shared by its tests. More than four want more memory than time.
-PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
+# Each file of tests stays in one process: what it starts is shared by its tests. Three even on two cores, because tests of
+# faults wait more than they compute.
+PARALLEL ?= -n 3 --dist loadfile
 
 # Stubs come from the oldest generator that we support: generated code refuses a gRPC or protobuf older than itself.
 GRPC_TOOLS := grpcio-tools==1.62.3
