@@ -6,8 +6,27 @@ from torch._inductor import config as _config
 from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 
+from inductord.compiler.adapter import opaque, schema
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.reasons import Fallback
+
+# Higher-order operators that PyTorch has not yet marked as cacheable, though all that they do is in the graph: their arguments
+# are tensors, numbers and graphs, which are hashed and serialised as the outer graph is.
+_PLAIN = frozenset(
+    {
+        "associative_scan",
+        "cond",
+        "foreach_map",
+        "hints_wrapper",
+        "map_impl",
+        "out_dtype",
+        "print",
+        "scan",
+        "while_loop",
+        "while_loop_stack_output",
+        "with_effects",
+    }
+)
 
 
 class Bypass(Exception):
@@ -32,14 +51,27 @@ def check(call: GraphCall) -> None:
         raise Bypass(Fallback.NOT_CACHEABLE, f"{type(V.choices).__qualname__} decides in place of Inductor's choices")
     if _has_user_triton_kernel(call):
         raise Bypass(Fallback.USER_TRITON_KERNEL, "a Triton kernel of the user is known to this process only")
+    if name := opaque.held_by(call.gm):
+        raise Bypass(Fallback.NOT_CACHEABLE, f"a {name} is held by the graph, and no other process has it")
     try:
-        _codecache.FxGraphCache._check_can_cache(call.gm, *_validator_arguments(call))
+        with _config.patch(unsafe_marked_cacheable_functions=_marked(call.gm)):
+            _codecache.FxGraphCache._check_can_cache(call.gm, *_validator_arguments(call))
     except _codecache.BypassFxGraphCache as reason:
         raise Bypass(Fallback.NOT_CACHEABLE, str(reason)) from reason
 
 
 def _has_user_triton_kernel(call: GraphCall) -> bool:
     return _ext._graph_contains_triton_kernel_wrappers(call.gm)
+
+
+def _marked(gm: torch.fx.GraphModule) -> dict[str, str]:
+    """What the user marked as cacheable, and the operators of ``_PLAIN`` that the graph has, as PyTorch names them."""
+    marked = dict(_config.unsafe_marked_cacheable_functions)
+    for graph in gm.modules():
+        for node in graph.graph.nodes if isinstance(graph, torch.fx.GraphModule) else ():
+            if schema.is_higher_order(node.target) and node.target.__name__ in _PLAIN:
+                marked[f"{node.target.__module__}.{node.target.__name__}"] = ""
+    return marked
 
 
 def _validator_arguments(call: GraphCall) -> tuple[object, ...]:

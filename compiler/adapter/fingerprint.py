@@ -16,7 +16,7 @@ from torch._inductor import codecache as _codecache
 from torch._inductor import config as _config
 from torch._subclasses.fake_tensor import FakeTensor
 
-from inductord.compiler.adapter import placement, tracing
+from inductord.compiler.adapter import opaque, operators, placement, tracing
 from inductord.compiler.adapter.bypass import Bypass
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
@@ -42,6 +42,8 @@ class _Pickler(_codecache.FxGraphCachePickler):
         accelerator = self._where.accelerator
         if type(obj) is torch.device and accelerator and obj.type == accelerator.type and obj.index == self._where.own:
             return torch.device, (obj.type, self._where.travels_as)
+        if name := opaque.class_name(obj):
+            return opaque.empty, (name,)
         inherited = getattr(super(), "reducer_override", None)  # from torch 2.13 on
         return NotImplemented if inherited is None else inherited(obj)
 
@@ -71,6 +73,8 @@ def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> dict[str, s
         # Inductor chooses tilings by the sizes behind symbolic ones: another rank's sizes could give other numbers.
         found["size_hints"] = repr(tracing.size_hints(call.example_inputs))
         found["donated_inputs"] = repr(tracing.donated_inputs())
+        if described := operators.describe(call.gm):
+            found["operators"] = _digest(repr(list(described)).encode())
     except _codecache.BypassFxGraphCache as reason:
         raise Bypass(Fallback.NOT_CACHEABLE, str(reason)) from reason
     found.update(_changed_config(pickler.dumps))

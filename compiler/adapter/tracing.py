@@ -9,6 +9,7 @@ import torch
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.nested._internal.nested_int import NestedIntNode
 
 
 @dataclasses.dataclass(slots=True)
@@ -49,9 +50,24 @@ def restored(fake_mode: FakeTensorMode, donated: list[int] | None) -> Generator[
         yield
 
 
+def is_nested_int(value: object) -> bool:
+    """Whether it stands, as a number of its own kind, for the lengths of the rows of a nested tensor."""
+    return isinstance(value, torch.SymInt) and isinstance(value.node, NestedIntNode)
+
+
+def nested_int(identity: int, factor: int) -> torch.SymInt:
+    """The number that stands for ``factor`` times the row lengths numbered ``identity``; generated code reads neither."""
+    return torch.SymInt(NestedIntNode(identity, factor))
+
+
 def backed_symbols(example_inputs: Any) -> list[torch.SymInt]:
-    """The symbolic sizes among the inputs that have a known value; guards are stated over these."""
-    return [value for value in example_inputs if isinstance(value, torch.SymInt) and value.node.hint is not None]
+    """The symbolic sizes among the inputs that have a known value; guards are stated over these. Row lengths of nested tensors
+    have none."""
+    return [
+        value
+        for value in example_inputs
+        if isinstance(value, torch.SymInt) and not value.node.is_nested_int() and value.node.hint is not None
+    ]
 
 
 def size_hints(example_inputs: Any) -> list[int]:

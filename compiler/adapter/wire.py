@@ -12,7 +12,7 @@ from torch._inductor import config as _config
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import _graph_pickler
 
-from inductord.compiler.adapter import placement, tracing
+from inductord.compiler.adapter import opaque, operators, placement, tracing
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
 
@@ -41,6 +41,7 @@ class NotLoadable(Exception):
 class Travelling:
     """What a worker needs to compile as the rank would have. Everything in it is also part of the key."""
 
+    operators: operators.Described  # comes first: what follows needs them
     gm: torch.fx.GraphModule
     example_inputs: list[Any]
     inputs_to_check: list[int]
@@ -64,12 +65,31 @@ class _Pickler(_graph_pickler.GraphPickler):
         if isinstance(obj, FakeTensorMode):
             # The description of a view holds the mode of its base. On the other side there is one mode: the reader's.
             return _readers_mode, (self._unpickle_state,)
+        if name := opaque.class_name(obj):
+            return opaque.empty, (name,)
+        if tracing.is_nested_int(obj):
+            return tracing.nested_int, (obj.node.t_id, obj.node.coeff)
         return super().reducer_override(obj)
 
 
 def _readers_mode(state: Any) -> FakeTensorMode:
     mode: FakeTensorMode = state.fake_mode
     return mode
+
+
+# Their identities are parts of the key, so PyTorch leaves them out of the configuration that it can carry elsewhere.
+_PASSES = (
+    "joint_custom_post_pass",
+    "joint_custom_pre_pass",
+    "post_grad_custom_post_pass",
+    "post_grad_custom_pre_pass",
+    "_pre_fusion_custom_pass",
+)
+
+
+def _passes() -> dict[str, Any]:
+    """The job's own passes. They travel as names of what workers import."""
+    return {name: value for name in _PASSES if (value := getattr(_config, name, None)) is not None}
 
 
 def _keep_metadata(key: str) -> bool:
@@ -88,11 +108,12 @@ def dumps(call: GraphCall, where: Placement = placement.CPU_ONLY) -> bytes:
     """
     fake_mode = tracing.current_fake_mode()
     travelling = Travelling(
+        operators=operators.describe(call.gm),
         gm=call.gm,
         example_inputs=list(call.example_inputs),
         inputs_to_check=list(call.inputs_to_check),
         options=dict(placement.options(call, where)),
-        config=_config.save_config_portable(ignore_private_configs=False),
+        config=_config.save_config_portable(ignore_private_configs=False) | _passes(),
         donated_inputs=tracing.donated_inputs(),
         allow_non_fake_inputs=fake_mode.allow_non_fake_inputs if fake_mode is not None else False,
     )
@@ -119,5 +140,6 @@ def loads(content: bytes, fake_mode: FakeTensorMode) -> Travelling:
         raise NotLoadable(f"{type(error).__name__}: {error}") from error
     if not isinstance(travelling, Travelling):
         raise NotLoadable(f"the bytes hold a {type(travelling).__name__}")
+    operators.note(travelling.gm)
     fake_mode.allow_non_fake_inputs = travelling.allow_non_fake_inputs
     return travelling

@@ -43,7 +43,9 @@ def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: P
         "ahead of time": "not_cacheable",
         "own choices": "not_cacheable",
         "own pass": "not_cacheable",
-        "branch": "not_cacheable",
+        "branch": None,
+        "marked by nobody": "not_cacheable",
+        "holds an object": "not_cacheable",
         "another device": "device_unsupported",
     }
     assert "cannot pickle '_thread.lock' object" in lock

@@ -1,6 +1,7 @@
 """Which graphs may not travel, and why. Prints the reason by case; null for those that may."""
 
 import contextlib
+import copy
 import dataclasses
 import json
 import threading
@@ -8,11 +9,12 @@ from collections.abc import Callable
 
 import torch
 from keys import Change, capture, network
+from torch._higher_order_ops.strict_mode import strict_mode_op
 from torch._inductor import config
 from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 
-from inductord.compiler.adapter import bypass, fingerprint, placement, tracing, wire
+from inductord.compiler.adapter import bypass, fingerprint, opaque, placement, tracing, wire
 from inductord.compiler.adapter.seam import GraphCall
 
 seen: dict[str, str | None] = {}
@@ -52,6 +54,19 @@ def with_a_lock(call: GraphCall) -> None:
         seen["a lock"] = str(why)
 
 
+def with_an_operator_of_its_own_kind(call: GraphCall) -> None:
+    graph = copy.deepcopy(call.gm)
+    with graph.graph.inserting_before(graph.graph.output_node()):
+        graph.graph.call_function(strict_mode_op, (None, ()))
+    seen["marked by nobody"] = reason(dataclasses.replace(call, gm=graph))
+
+
+def holding_an_object(call: GraphCall) -> None:
+    graph = copy.deepcopy(call.gm)
+    graph.mesh = opaque.empty("a.Mesh")
+    seen["holds an object"] = reason(dataclasses.replace(call, gm=graph))
+
+
 def guards(call: GraphCall) -> None:
     """What a worker states about symbolic sizes holds for the rank's own sizes, and what does not hold is found out."""
     expression = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
@@ -77,6 +92,8 @@ def main() -> None:
     for name, change in cases.items():
         capture(under(name, change), network, *inputs)
     capture(under("branch"), branching, *inputs)
+    capture(with_an_operator_of_its_own_kind, branching, *inputs)
+    capture(holding_an_object, network, *inputs)
     capture(on_another_device, network, *inputs)
     capture(with_a_lock, network, *inputs)
     capture(guards, network, *inputs, dynamic=True)

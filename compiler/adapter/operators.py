@@ -1,0 +1,145 @@
+"""Operators that somebody registered, such as those of ``torch.library``: described on the rank, declared on a worker that
+does not have them.
+
+Inductor calls such an operator as it is. All that it asks of one is its schema, its tags, and the shapes of what it returns,
+which the rank noted in the graph. So a worker needs the declaration only; the code stays with the job.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from inductord.compiler.adapter import schema
+
+
+class NotDeclarable(Exception):
+    """The operator's own code is needed to compile with it."""
+
+
+@dataclasses.dataclass(frozen=True, order=True, slots=True)
+class Description:
+    """``schema``: with namespace, as PyTorch writes it; ``tags``: names of ``torch.Tag``, sorted."""
+
+    namespace: str
+    name: str
+    overload: str
+    schema: str
+    tags: tuple[str, ...]
+
+
+class Described(tuple[Description, ...]):
+    """The operators of a graph, sorted. Where it is unpickled, those that are missing are declared."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _declare, (tuple(self),)
+
+
+def describe(gm: torch.fx.GraphModule) -> Described:
+    """The operators in a graph and in the graphs within it that are not PyTorch's own."""
+    found = {_description(op) for op in _operators(gm) if schema.is_custom(op)}
+    return Described(sorted(found))
+
+
+def _operators(gm: torch.fx.GraphModule) -> Iterator[torch._ops.OpOverload]:
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            # Operators that write into arguments are arguments of the one that makes them functional. Kernels are named after
+            # the operators that decompositions began with.
+            others = pytree.tree_leaves((node.args, node.kwargs))
+            for value in (node.target, node.meta.get("original_aten"), *others):
+                if isinstance(value, torch._ops.OpOverload):
+                    yield value
+
+
+def _description(op: torch._ops.OpOverload) -> Description:
+    name = op._schema.name.split("::")[1]
+    tags = tuple(sorted(tag.name for tag in op.tags))
+    return Description(op.namespace, name, op._overloadname, str(op._schema), tags)
+
+
+_declared: list[torch.library.Library] = []
+_noted: dict[tuple[object, ...], Any] = {}
+"""What operators return, by operator and arguments."""
+
+
+@contextlib.contextmanager
+def scope() -> Generator[None]:
+    """What is declared inside is gone afterwards: the next job may have an operator of the same name. One at a time."""
+    try:
+        yield
+    finally:
+        for library in reversed(_declared):
+            library._destroy()
+        _declared.clear()
+        _noted.clear()
+
+
+def _declare(descriptions: tuple[Description, ...]) -> Described:
+    """Declare the operators that this process does not have."""
+    for description in descriptions:
+        if not _is_known(description):
+            _declare_one(description)
+    return Described(descriptions)
+
+
+def _is_known(description: Description) -> bool:
+    packet = getattr(getattr(torch.ops, description.namespace), description.name, None)
+    return packet is not None and description.overload in packet.overloads()
+
+
+def _declare_one(description: Description) -> None:
+    library = torch.library.Library(description.namespace, "FRAGMENT")
+    _declared.append(library)
+    tags = tuple(getattr(torch.Tag, tag) for tag in description.tags)
+    library.define(description.schema.removeprefix(f"{description.namespace}::"), tags=tags)
+    op = getattr(getattr(getattr(torch.ops, description.namespace), description.name), description.overload)
+
+    def as_noted(*args: Any, **kwargs: Any) -> Any:
+        return _returned(op, args, kwargs)
+
+    torch.library.register_fake(op._name, as_noted, lib=library)
+
+
+def note(gm: torch.fx.GraphModule) -> None:
+    """Remember what operators that were declared return in this graph, for as long as they are declared."""
+    if not _declared:
+        return
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            if isinstance(node.target, torch._ops.OpOverload) and schema.is_custom(node.target) and "val" in node.meta:
+                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda used: used.meta.get("val"))
+                _noted[_call(node.target, args, kwargs)] = node.meta["val"]
+
+
+def _call(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[object, ...]:
+    """What decides about the results of a call: the operator, shapes, strides and types of tensors, other values."""
+    arguments = op._schema.arguments
+    values = {argument.name: argument.default_value for argument in arguments}
+    values |= {argument.name: value for argument, value in zip(arguments, args, strict=False)}
+    return (str(op), *map(_description_of, pytree.tree_leaves(values | dict(kwargs))))
+
+
+def _description_of(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype} {value.device} {tuple(value.shape)} {value.stride()}"
+    return repr(value)
+
+
+def _returned(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Tensors like those that the rank noted for such a call."""
+    if not op._schema.returns:
+        return None
+    call = _call(op, args, kwargs)
+    if call not in _noted:
+        raise NotDeclarable(
+            f"what {op} returns for these arguments is noted nowhere in the graph; its own code has to say"
+        )
+    return pytree.tree_map_only(
+        torch.Tensor,
+        lambda value: torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device),
+        _noted[call],
+    )
