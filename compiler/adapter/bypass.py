@@ -1,5 +1,6 @@
 """Which graphs cannot travel, and why. Asked before a key is computed."""
 
+import torch
 from torch._inductor import codecache as _codecache
 from torch._inductor import compile_fx_ext as _ext
 from torch._inductor import config as _config
