@@ -8,7 +8,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from inductord.compiler import graph_key, payload
@@ -51,9 +51,18 @@ _KINDS = {
 
 
 class Offload:
-    """Decides about each graph of this process and keeps count."""
+    """Decides about each graph of this process and keeps count. ``came`` is told of each that came from the daemon, and how it
+    was asked for."""
 
-    def __init__(self, settings: RankSettings, client: Client, telemetry: Telemetry, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        settings: RankSettings,
+        client: Client,
+        telemetry: Telemetry,
+        reporter: Reporter,
+        came: Callable[[Any, OpenCompile], None],
+    ) -> None:
+        self._came = came
         self._settings = settings
         self._client = client
         self._telemetry = telemetry
@@ -172,6 +181,7 @@ class Offload:
             return sent.made_here[0]
         with recorder.stage(StageKind.STAGE_KIND_LOAD) as load:
             loaded = self._load(received, call, key, sent.placement)
+        self._came(loaded, sent.request)
         recorder.served(received.served)
         self._telemetry.served(
             received.served, wait.seconds, load.seconds, received.compile_seconds, len(received.artifact)

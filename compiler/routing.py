@@ -54,7 +54,8 @@ def _ready() -> bool:
             )
             return False
         try:
-            from inductord.compiler.adapter import accounting, frames, seam, shared_objects, tuned
+            from inductord.compiler.adapter import accounting, frames, remote_cache, seam, shared_objects, tuned
+            from inductord.compiler.aot_cache import AotCache
             from inductord.compiler.offload import Offload
             from inductord.compiler.regions.door import Regions
             from inductord.compiler.tuning import Tuner
@@ -65,11 +66,14 @@ def _ready() -> bool:
             client = Client(settings.address)
             reporter = Reporter(client, telemetry)
             reporter.at_exit()
-            offload = Offload(settings, client, telemetry, reporter)
+            cache = AotCache(settings, client, telemetry, lambda: _everything)
+            offload = Offload(settings, client, telemetry, reporter, cache.came)
             seam.install(functools.partial(_route, offload))
             seam.install_entry(_enter)
             shared_objects.install()
             frames.watch(offload.frame_traced)
+            if settings.enabled:
+                remote_cache.install(cache)
             if torch.version.cuda is not None and settings.enabled:
                 tuned.install(Tuner(client, telemetry.requester).choose)
         except (ImportError, AttributeError) as error:

@@ -164,6 +164,11 @@ class Telemetry:
             level = logging.WARNING if unexpected else logging.INFO
             log.log(level, "inductord: a graph is compiled whole, not in pieces: %s (%s)", message, reason.value)
 
+    def remote_cache(self, what: str) -> None:
+        """PyTorch asked one of its remote caches, or gave it something; ``what``: its name and the result."""
+        with self._lock:
+            self._stats.remote_caches[what] += 1
+
     def compiled_here(self, seconds: float) -> None:
         """A local compile took this long."""
         with self._lock:

@@ -22,6 +22,7 @@ from inductord.daemon.accounts import Accounts
 from inductord.daemon.activity import Activity
 from inductord.daemon.auth.files import AuthError
 from inductord.daemon.auth.listener import Listener
+from inductord.daemon.cache import BlobCache
 from inductord.daemon.config import DaemonConfig
 from inductord.daemon.dispatch import Dispatcher
 from inductord.daemon.graphs import GraphBuffer
@@ -38,6 +39,7 @@ from inductord.daemon.metrics.ray import RayMetrics
 from inductord.daemon.pools import ChosenPool, choose_pool
 from inductord.daemon.scratch import ScratchUnusable, find_scratch, scratch_candidates
 from inductord.daemon.service.admin import AdminService
+from inductord.daemon.service.cache import CacheService
 from inductord.daemon.service.compiler import CompilerService, ServiceLimits
 from inductord.daemon.service.interceptor import Interceptor
 from inductord.daemon.service.tuning import TuningService
@@ -47,7 +49,16 @@ from inductord.daemon.status import StatusBoard
 from inductord.daemon.store import Store, StoreBusy, StoreError
 from inductord.daemon.tracing import Traces
 from inductord.daemon.tuning import Tunings
-from inductord.v1 import admin_pb2, admin_pb2_grpc, compiler_pb2, compiler_pb2_grpc, tuning_pb2, tuning_pb2_grpc
+from inductord.v1 import (
+    admin_pb2,
+    admin_pb2_grpc,
+    cache_pb2,
+    cache_pb2_grpc,
+    compiler_pb2,
+    compiler_pb2_grpc,
+    tuning_pb2,
+    tuning_pb2_grpc,
+)
 from inductord.v1.compiler_pb2 import COMPILE_STATE_UPLOADING
 from inductord.worker.singleflight import Limits, SingleFlight
 
@@ -64,6 +75,7 @@ _SERVICES = (
     compiler_pb2.DESCRIPTOR.services_by_name["CompilerService"].full_name,
     admin_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name,
     tuning_pb2.DESCRIPTOR.services_by_name["TuningService"].full_name,
+    cache_pb2.DESCRIPTOR.services_by_name["CacheService"].full_name,
 )
 
 
@@ -132,6 +144,8 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             config.store_path, max_bytes=config.store_max_bytes, memory_bytes=config.memory_bytes, events=metrics
         )
         stack.push_async_callback(store.close)
+        cache = CacheService(BlobCache(config.store_path / "cache.sqlite", time.time))
+        stack.push_async_callback(cache.close)
         keys = KeyFile(config.shared_store_keys, metrics.auth_reload_failed) if config.shared_store_keys else None
         shared = _open_shared(config, keys, metrics)
         if shared is not None:
@@ -194,6 +208,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             server,
         )
         tuning_pb2_grpc.add_TuningServiceServicer_to_server(TuningService(Tunings(store)), server)
+        cache_pb2_grpc.add_CacheServiceServicer_to_server(cache, server)
         servicer = health_aio.HealthServicer()
         for service in _SERVICES:
             await servicer.set(service, health_pb2.HealthCheckResponse.SERVING)

@@ -9,6 +9,8 @@
 ``compiling``       the worker's side: bytes to compiled graph
 ``loading``         the rank's side: compiled graph to something that runs
 ``accounting``      what compiling cost this process, by PyTorch's own account
+``doors``           Inductor's compile of one graph, for callers of AOTAutograd
+``remote_cache``    PyTorch's own remote caches, and what their entries name
 ``shared_objects``  C++ kernel libraries: captured where they are built, supplied where they are loaded
 
 Checked against torch 2.11, 2.13 and 2.14 (``SUPPORTED``); on any other version the rank uses plain Inductor and says so.

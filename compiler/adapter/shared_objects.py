@@ -146,6 +146,18 @@ def _load_from_memory(cache: Any, content: bytes) -> Loaded:
     return loaded
 
 
+def keep(libraries: Mapping[str, Library]) -> None:
+    """Leave libraries on disk for a graph that Inductor will find in its own cache.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    install()
+    shelf = _shelf()
+    for digest, library in libraries.items():
+        shelf.put(digest, library)
+
+
 def _shelf() -> Shelf:
     # Asked each time: with fresh_inductor_cache the folder changes while the process runs.
     return Shelf(Path(_inductor_cache_dir()))

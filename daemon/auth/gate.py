@@ -25,6 +25,8 @@ _TENANTS_MAY = frozenset(
         "/inductord.v1.CompilerService/Lookup",
         "/inductord.v1.CompilerService/ReportRank",
         "/inductord.v1.TuningService/Tune",
+        "/inductord.v1.CacheService/GetBlob",
+        "/inductord.v1.CacheService/PutBlob",
         "/inductord.v1.AdminService/GetStatus",
         "/inductord.v1.AdminService/WatchStatus",
         "/inductord.v1.AdminService/GetJob",

@@ -21,7 +21,9 @@ from inductord.compiler.client import CompileFailed, Unavailable
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.versions import this_version
 from inductord.daemon.client import AdminClient, ClientError, NotAdmitted, NotFound
+from inductord.v1 import cache_pb2
 from inductord.v1 import compiler_pb2 as pb
+from inductord.v1.cache_pb2_grpc import CacheServiceStub
 from inductord.v1.compiler_pb2_grpc import CompilerServiceStub
 
 pytestmark = pytest.mark.wire
@@ -310,3 +312,16 @@ def test_two_daemons_do_not_share_a_port(start_daemon: Callable[..., DaemonProce
         assert f"cannot listen on {first.status().listen}" in second.log()
     finally:
         second.close()
+
+
+def test_values_of_pytorchs_remote_caches_are_each_tenants_own(shared: SimpleNamespace) -> None:
+    for tenant in ("acme", "beta"):
+        with client(shared.address, getattr(shared, tenant)) as rank:
+            stub = CacheServiceStub(rank.channel())
+            get = cache_pb2.GetBlobRequest(cache="pgo", key="job")
+            assert not stub.GetBlob(get, timeout=DEADLINE_S).HasField("value")
+            put = cache_pb2.PutBlobRequest(cache="pgo", key="job", value=tenant.encode())
+            assert stub.PutBlob(put, timeout=DEADLINE_S).kept
+            assert stub.GetBlob(get, timeout=DEADLINE_S).value == tenant.encode()
+    with shared.daemon.channel() as channel:
+        assert not CacheServiceStub(channel).GetBlob(get, timeout=DEADLINE_S).HasField("value")

@@ -310,7 +310,7 @@ class ReportRankRequest(_message.Message):
     def __init__(self, requester: _Optional[_Union[Requester, _Mapping]] = ..., stats: _Optional[_Union[RankStats, _Mapping]] = ..., trace: _Optional[_Union[RankTrace, _Mapping]] = ...) -> None: ...
 
 class RankStats(_message.Message):
-    __slots__ = ("requests", "hits", "joined", "led", "fallbacks", "wait_seconds", "load_seconds", "key_seconds", "serialize_seconds", "local_compile_seconds", "saved_seconds", "keys", "artifact_bytes", "graph_bytes", "dynamo_seconds", "aot_seconds", "first_launch_seconds", "first_launches", "recompiles", "guard_failures", "regions", "whole_graphs", "region_pieces", "region_distinct")
+    __slots__ = ("requests", "hits", "joined", "led", "fallbacks", "wait_seconds", "load_seconds", "key_seconds", "serialize_seconds", "local_compile_seconds", "saved_seconds", "keys", "artifact_bytes", "graph_bytes", "dynamo_seconds", "aot_seconds", "first_launch_seconds", "first_launches", "recompiles", "guard_failures", "regions", "whole_graphs", "region_pieces", "region_distinct", "remote_caches")
     class FallbacksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -326,6 +326,13 @@ class RankStats(_message.Message):
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     class WholeGraphsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class RemoteCachesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -356,6 +363,7 @@ class RankStats(_message.Message):
     WHOLE_GRAPHS_FIELD_NUMBER: _ClassVar[int]
     REGION_PIECES_FIELD_NUMBER: _ClassVar[int]
     REGION_DISTINCT_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_CACHES_FIELD_NUMBER: _ClassVar[int]
     requests: int
     hits: int
     joined: int
@@ -380,7 +388,8 @@ class RankStats(_message.Message):
     whole_graphs: _containers.ScalarMap[str, int]
     region_pieces: int
     region_distinct: int
-    def __init__(self, requests: _Optional[int] = ..., hits: _Optional[int] = ..., joined: _Optional[int] = ..., led: _Optional[int] = ..., fallbacks: _Optional[_Mapping[str, int]] = ..., wait_seconds: _Optional[float] = ..., load_seconds: _Optional[float] = ..., key_seconds: _Optional[float] = ..., serialize_seconds: _Optional[float] = ..., local_compile_seconds: _Optional[float] = ..., saved_seconds: _Optional[float] = ..., keys: _Optional[_Iterable[str]] = ..., artifact_bytes: _Optional[int] = ..., graph_bytes: _Optional[int] = ..., dynamo_seconds: _Optional[float] = ..., aot_seconds: _Optional[float] = ..., first_launch_seconds: _Optional[float] = ..., first_launches: _Optional[int] = ..., recompiles: _Optional[int] = ..., guard_failures: _Optional[int] = ..., regions: _Optional[_Mapping[str, int]] = ..., whole_graphs: _Optional[_Mapping[str, int]] = ..., region_pieces: _Optional[int] = ..., region_distinct: _Optional[int] = ...) -> None: ...
+    remote_caches: _containers.ScalarMap[str, int]
+    def __init__(self, requests: _Optional[int] = ..., hits: _Optional[int] = ..., joined: _Optional[int] = ..., led: _Optional[int] = ..., fallbacks: _Optional[_Mapping[str, int]] = ..., wait_seconds: _Optional[float] = ..., load_seconds: _Optional[float] = ..., key_seconds: _Optional[float] = ..., serialize_seconds: _Optional[float] = ..., local_compile_seconds: _Optional[float] = ..., saved_seconds: _Optional[float] = ..., keys: _Optional[_Iterable[str]] = ..., artifact_bytes: _Optional[int] = ..., graph_bytes: _Optional[int] = ..., dynamo_seconds: _Optional[float] = ..., aot_seconds: _Optional[float] = ..., first_launch_seconds: _Optional[float] = ..., first_launches: _Optional[int] = ..., recompiles: _Optional[int] = ..., guard_failures: _Optional[int] = ..., regions: _Optional[_Mapping[str, int]] = ..., whole_graphs: _Optional[_Mapping[str, int]] = ..., region_pieces: _Optional[int] = ..., region_distinct: _Optional[int] = ..., remote_caches: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ReportRankResponse(_message.Message):
     __slots__ = ("answered_unix", "taken")

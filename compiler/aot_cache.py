@@ -1,0 +1,179 @@
+"""PyTorch's remote caches, answered by the daemon: a second job finds what AOTAutograd made, and does not trace again.
+
+A result of AOTAutograd names the compiled graphs that it calls. What is kept with it says how the daemon is asked for them, so
+a result is only given when its graphs came. Nothing here ever raises into PyTorch: what fails is a miss, counted.
+"""
+
+import collections
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import grpc
+
+from inductord.compiler import payload
+from inductord.compiler.adapter import ambient, remote_cache, toolchain
+from inductord.compiler.client import Client, Unavailable, as_unavailable
+from inductord.compiler.keys import make_key
+from inductord.compiler.reasons import Fallback
+from inductord.compiler.settings import RankSettings
+from inductord.compiler.telemetry import Telemetry
+from inductord.compiler.versions import this_version
+from inductord.v1 import cache_pb2 as pb
+from inductord.v1.cache_pb2_grpc import CacheServiceStub
+from inductord.v1.compiler_pb2 import OpenCompile, StageKind
+
+log = logging.getLogger("inductord")
+
+_TIMEOUT_S = 10.0
+_AVOID_SILENT_S = 60.0
+_MAX_VALUE = 8 << 20
+_REMEMBERED = 10_000
+
+
+class _Gone(Exception):
+    """The daemon has the graph no more, and would have to be sent it."""
+
+
+class AotCache:
+    """What PyTorch's remote caches hold, by way of the daemon, while ``wanted``."""
+
+    def __init__(
+        self, settings: RankSettings, client: Client, telemetry: Telemetry, wanted: Callable[[], bool]
+    ) -> None:
+        self._wanted = wanted
+        self._settings = settings
+        self._client = client
+        self._telemetry = telemetry
+        self._avoid_until = 0.0
+        self._lock = threading.Lock()
+        self._made: collections.deque[tuple[weakref.ref[Any], OpenCompile]] = collections.deque(maxlen=_REMEMBERED)
+
+    def came(self, compiled: Any, request: OpenCompile) -> None:
+        """A compiled graph came from the daemon, asked for in this way."""
+        if request.toolchain.accelerator:
+            return  # what is kept here would have to be relocated for another device
+        with self._lock:
+            self._made.append((weakref.ref(compiled), request))
+
+    def get(self, cache: str, key: str) -> bytes | None:
+        """The value that PyTorch asks for, or None."""
+        if not self._wanted():
+            return None
+        try:
+            value = self._get(cache, self._place(key))
+            if value is None or cache != remote_cache.AOTAUTOGRAD:
+                self._count(cache, "miss" if value is None else "hit")
+                return value
+            entry = pb.AotEntry.FromString(value)
+            for graph in entry.graphs:
+                self._fetch(graph)
+        except _Gone:
+            self._count(cache, "miss")
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a cache, PyTorch goes on without
+            self._failed(cache, "read", error)
+        else:
+            self._count(cache, "hit")
+            return entry.content
+        return None
+
+    def put(self, cache: str, key: str, value: bytes) -> None:
+        """Keep what PyTorch made."""
+        if not self._wanted():
+            return
+        try:
+            kept: bytes | None = value
+            if cache == remote_cache.AOTAUTOGRAD:
+                kept = self._with_graphs(value)
+            if kept is None or len(kept) > _MAX_VALUE:
+                self._count(cache, "skipped")
+                return
+            request = pb.PutBlobRequest(cache=cache, key=self._place(key), value=kept)
+            try:
+                answer = CacheServiceStub(self._connected()).PutBlob(request, timeout=_TIMEOUT_S)
+            except grpc.RpcError as error:
+                raise as_unavailable(error) from error
+            self._count(cache, "kept" if answer.kept else "skipped")
+        except Exception as error:  # noqa: BLE001 - as above
+            self._failed(cache, "written", error)
+
+    def _place(self, key: str) -> str:
+        # PyTorch's key knows neither the C++ compiler nor the CPU nor all settings of the process.
+        self._connected()
+        cxx = self._client.capabilities().cxx
+        return make_key({"remote": key}, ambient.describe(), toolchain.describe(cxx)).digest
+
+    def _connected(self) -> grpc.Channel:
+        if time.monotonic() < self._avoid_until:
+            raise Unavailable(Fallback.DAEMON_SILENT, "the daemon was silent")
+        return self._client.channel()
+
+    def _get(self, cache: str, key: str) -> bytes | None:
+        try:
+            answer = CacheServiceStub(self._connected()).GetBlob(
+                pb.GetBlobRequest(cache=cache, key=key), timeout=_TIMEOUT_S
+            )
+        except grpc.RpcError as error:
+            raise as_unavailable(error) from error
+        return answer.value if answer.HasField("value") else None
+
+    def _fetch(self, graph: pb.AotGraph) -> None:
+        """Have a graph in PyTorch's local cache."""
+        named = remote_cache.Named(graph.fx_key, graph.guards if graph.HasField("guards") else None)
+        if remote_cache.has_graph(named):
+            return
+        request = graph.request
+        request.speculative = False
+        request.client.CopyFrom(this_version())
+        request.requester.CopyFrom(self._telemetry.requester())
+        with self._telemetry.timeline.graph(request.kind, request.nodes) as span:
+            span.identified(request.key)
+            self._telemetry.requested(request.key, 0.0)
+            with span.stage(StageKind.STAGE_KIND_WAIT) as wait:
+                received = self._client.compile(
+                    request, _gone, lambda _: None, self._settings.max_wait, span.traceparent
+                )
+            with span.stage(StageKind.STAGE_KIND_LOAD) as load:
+                artifact = payload.unpack_artifact(received.artifact, request.key)
+                remote_cache.add_graph(named, artifact.content, artifact.libraries)
+            span.served(received.served)
+            self._telemetry.served(
+                received.served, wait.seconds, load.seconds, received.compile_seconds, len(received.artifact)
+            )
+
+    def _with_graphs(self, value: bytes) -> bytes | None:
+        """A result of AOTAutograd with how its graphs are asked for; None when one of them did not come from the daemon."""
+        named = remote_cache.named_graphs(value)
+        if named is None:
+            return None
+        requests = self._requests()
+        if any(graph.fx_key not in requests for graph in named):
+            return None
+        graphs = [pb.AotGraph(fx_key=each.fx_key, guards=each.guards, request=requests[each.fx_key]) for each in named]
+        return pb.AotEntry(content=value, graphs=graphs).SerializeToString()
+
+    def _requests(self) -> Mapping[str, OpenCompile]:
+        with self._lock:
+            made = list(self._made)
+        found = {}
+        for reference, request in made:
+            key = remote_cache.fx_key(reference())
+            if key is not None:
+                found[key] = request
+        return found
+
+    def _count(self, cache: str, what: str) -> None:
+        self._telemetry.remote_cache(f"{cache} {what}")
+
+    def _failed(self, cache: str, what: str, error: Exception) -> None:
+        if isinstance(error, Unavailable) and error.reason is Fallback.DAEMON_SILENT:
+            self._avoid_until = time.monotonic() + _AVOID_SILENT_S
+        self._count(cache, "failed")
+        log.info("inductord: an entry of PyTorch's cache %s cannot be %s: %s", cache, what, error)
+
+
+def _gone() -> bytes:
+    raise _Gone("the graph is not at hand: AOTAutograd has not made it in this process")
