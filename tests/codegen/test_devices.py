@@ -123,6 +123,39 @@ def test_ranks_of_all_devices_share_one_artifact_and_compile_no_kernel() -> None
     assert not torch.cuda.is_available()
 
 
+def test_what_a_rank_compiled_for_all_runs_on_their_devices() -> None:
+    """The way of graphs whose kernels are measured while they are compiled; here the rank plays its device."""
+    call = gpu_models.graphs("masked")[0]
+    graphs = {index: sent(call, index) for index in (0, 1, 3)}
+    kept: list[Any] = []
+    leader = graphs[1]
+    one_thread = torch._inductor.config.patch(compile_threads=1)
+    with playing.described_by(gpu_graphs.accelerator(90), 1), kernels.compiled_only(), one_thread:
+        mode = leader.call.example_inputs[0].fake_mode
+        with tracing.restored(mode, None), torch._inductor.debug.DebugContext():
+
+            def in_process() -> Any:
+                scheme = torch._inductor.compile_fx._InProcessFxCompile()
+                rank_call = leader.call
+                return scheme.codegen_and_compile(rank_call.gm, rank_call.example_inputs, (), dict(rank_call.options))
+
+            packed_up = compiling.compile_for_all(leader.call, in_process, leader.identified.placement, kept.append)
+    assert "get_raw_stream(1)" in kept[0].source_code  # what the leader itself runs
+    artifact = payload.unpack_artifact(
+        payload.pack_artifact(
+            payload.Artifact(leader.key, packed_up.content, packed_up.libraries, packed_up.relocations)
+        ),
+        leader.key,
+    )
+    assert "get_raw_stream(0)" in pickle.loads(artifact.content).source_code
+    counters = torch._dynamo.utils.counters["inductor"]
+    for index in (0, 3):
+        counters.clear()
+        assert f"get_raw_stream({index})" in loaded(artifact, graphs[index], index).source_code
+        assert counters["triton_bundler_load_static_autotuner"] >= 2
+        assert counters["async_compile_cache_miss"] == 2 * counters["async_compile_cache_hit"]
+
+
 def test_a_graph_that_names_another_device_is_shared_only_by_who_means_the_same() -> None:
     call = gpu_models.graphs("masked")[0]
 
