@@ -344,7 +344,7 @@ class Dispatcher:
 
     # Single-flight's actions
 
-    def _perform(self, actions: list[Action], artifact: Outgoing | None = None, served: Served | None = None) -> None:
+    def _perform(self, actions: list[Action], artifact: Outgoing | None = None, served: "Served | None" = None) -> None:
         for action in actions:
             match action:
                 case AskGraph():
