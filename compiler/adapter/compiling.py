@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from torch._dynamo.repro import after_aot as _after_aot
 from torch._dynamo.utils import counters
 from torch._inductor import async_compile as _async_compile
 from torch._inductor import codecache as _codecache
@@ -59,6 +60,20 @@ def _set_inner_pool(threads: int) -> None:
         pool.cache_clear()
 
 
+@contextlib.contextmanager
+def _no_process_groups() -> Generator[None]:
+    """For the repro script in its traces, PyTorch asks for the sizes of process groups. A worker is in none."""
+    asked = getattr(_after_aot, "_extract_distributed_info", None)
+    if asked is None:  # older releases do not ask
+        yield
+        return
+    _after_aot._extract_distributed_info = lambda gm: {}
+    try:
+        yield
+    finally:
+        _after_aot._extract_distributed_info = asked
+
+
 def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph:
     """Compile a graph in this process, inside ``configured`` and ``tracing.restored``.
 
@@ -69,7 +84,7 @@ def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph
     """
     _metrics.reset()
     counters.clear()
-    with DebugContext(), shared_objects.recording() as recorder, kernels.compiled_only():
+    with DebugContext(), _no_process_groups(), shared_objects.recording() as recorder, kernels.compiled_only():
         TritonBundler.begin_compile()
         try:
             graph = _compile_fx._InProcessFxCompile().codegen_and_compile(

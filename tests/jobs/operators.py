@@ -1,0 +1,69 @@
+"""A graph with an operator of the user, on a rank that has it and on a worker that does not: both play in this process.
+
+Prints what the key is on either side, what it is when the schema is another, and what is left behind.
+"""
+
+import json
+from typing import Any
+
+import torch
+from keys import capture
+
+from inductord.compiler import graph_key
+from inductord.compiler.adapter import operators, tracing, wire
+from inductord.compiler.adapter.seam import GraphCall
+
+seen: dict[str, Any] = {}
+sent: dict[str, bytes] = {}
+
+
+def calling(x: torch.Tensor) -> torch.Tensor:
+    out: torch.Tensor = torch.ops.inductord_jobs.scaled(x.sin(), 2.0)
+    return out.cos()
+
+
+def on_a_rank(name: str, schema: str, tags: tuple[torch.Tag, ...] = ()) -> None:
+    """Define the operator, note the key of a graph with it, and send the graph; then forget the operator."""
+    library = torch.library.Library("inductord_jobs", "FRAGMENT")
+    library.define(schema, tags=tags)
+    torch.library.register_fake("inductord_jobs::scaled", lambda x, *_: torch.empty_like(x), lib=library)
+
+    def look(call: GraphCall) -> None:
+        seen[name] = dict(graph_key.identify(call).key.parts)
+        sent[name] = wire.dumps(call)
+
+    capture(look, calling, torch.randn(8))
+    library._destroy()
+
+
+def on_a_worker(name: str) -> None:
+    """Note the key of what was sent, in a process that does not have the operator."""
+    seen["there before"] = hasattr(torch.ops.inductord_jobs, "scaled")
+    with operators.scope():
+        mode = tracing.fresh_fake_mode()
+        travelled = wire.loads(sent[name], mode)
+        with tracing.restored(mode, travelled.donated_inputs):
+            seen["worker"] = dict(graph_key.identify(travelled.call()).key.parts)
+            seen["as noted"] = asked(mode, 8)
+            seen["of another size"] = asked(mode, 9)
+    seen["there after"] = hasattr(torch.ops.inductord_jobs, "scaled")
+
+
+def asked(mode: Any, size: int) -> Any:
+    """The shape that the declared operator says it returns, or its refusal."""
+    with mode:
+        try:
+            return list(torch.ops.inductord_jobs.scaled(torch.empty(size), 2.0).shape)
+        except operators.NotDeclarable as refused:
+            return str(refused)
+
+
+def main() -> None:
+    on_a_rank("rank", "scaled(Tensor x, float by) -> Tensor")
+    on_a_worker("rank")
+    on_a_rank("other schema", "scaled(Tensor x, float by, bool exactly=False) -> Tensor")
+    on_a_rank("other tags", "scaled(Tensor x, float by) -> Tensor", (torch.Tag.needs_fixed_stride_order,))
+    print(json.dumps(seen))
+
+
+main()
