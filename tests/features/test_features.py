@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.features, pytest.mark.timeout(1800)]
 FALLS_BACK = {
     "custom pass of the script": ["worker_cannot_load"],
     "custom pass without identity": ["not_cacheable"],
-    "freezing, with oneDNN": ["not_cacheable"],
 }
 
 

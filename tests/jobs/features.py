@@ -436,21 +436,12 @@ def symbolic_float() -> Iterable[Any]:
 # Options of Inductor
 
 
-def frozen() -> Iterable[Any]:
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(64, 5)).eval()
-    with config.patch(freezing=True), torch.no_grad():
-        return through(model, torch.randn(2, 3, 6, 6))
-
-
 @case("freezing")
 def freezing() -> Iterable[Any]:
-    with torch.backends.mkldnn.flags(enabled=False):
-        return frozen()
-
-
-@case("freezing, with oneDNN")
-def freezing_packed() -> Iterable[Any]:
-    return frozen()
+    """Without oneDNN, whose packed weights PyTorch cannot serialise. Inductor decides at the first freeze of a process."""
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(64, 5)).eval()
+    with torch.backends.mkldnn.flags(enabled=False), config.patch(freezing=True), torch.no_grad():
+        return through(model, torch.randn(2, 3, 6, 6))
 
 
 @case("cpp_wrapper")
