@@ -1,0 +1,33 @@
+"""Trains a small network for one step, and prints what PyTorch accounts for it: names of counters, of timed functions, and of
+the fields that its compilation metrics have for forward and for backward."""
+
+import dataclasses
+import json
+
+import torch
+from torch import nn
+from torch._dynamo.utils import compile_times, counters, get_compilation_metrics
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(33, 34), nn.GELU(), nn.Linear(34, 1))
+    torch.compile(model, fullgraph=True)(torch.randn(4, 33)).square().mean().backward()
+    metrics = {}
+    for each in get_compilation_metrics():
+        fields = dataclasses.asdict(each)
+        metrics[f"forward {each.is_forward}"] = sorted(name for name, value in fields.items() if value is not None)
+    names, _ = compile_times(repr="csv", aggregate=True)
+    print(
+        json.dumps(
+            {
+                "counters": {group: dict(counts) for group, counts in counters.items() if counts},
+                "times": sorted(names),
+                "metrics": metrics,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
