@@ -147,7 +147,7 @@ def pipeline() -> Iterable[Any]:
 
 @case("context parallel")
 def context_parallel() -> Iterable[Any]:
-    """Ring attention by hand: each rank has half of the sequence and gathers keys and values."""
+    """Attention over a split sequence, by hand: each rank has half of the sequence and gathers keys and values."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         k, v = (collectives.all_gather_tensor_autograd(each, 2, dist.group.WORLD) for each in (k, v))
