@@ -66,7 +66,7 @@ async def test_a_daemon_beside_the_cluster_uses_it_when_it_can(way: Proxy, tmp_p
             pid = (marks / "pid").read_text()
             way.cut()
             await until(lambda: (marks / "pid").read_text() != pid, "the local pool has it")
-            assert serving("local")
+            await until(lambda: serving("local"), "the local pool serves")
             (marks / "go").touch()
             assert (await finishing).artifact == artifact_of(graph)
             assert nonzero(daemon, "inductord_ray_jobs_total") == {"compiled": 2, "moved": 1}

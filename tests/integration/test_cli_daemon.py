@@ -252,7 +252,7 @@ def test_doctor_names_what_is_wrong(cli: Cli) -> None:
 
 def test_help_of_every_command(cli: Cli) -> None:
     names = [line.split()[0] for line in cli("--help").stdout.partition("Commands:")[2].splitlines() if line.strip()]
-    daemons = {"serve", "stop", "status", "report", "store", "explain", "token", "config", "doctor"}
+    daemons = {"serve", "stop", "status", "report", "health", "store", "explain", "token", "config", "doctor"}
     assert daemons | {"run", "record", "warm"} == set(names)
     for name in names:
         helped = cli(name, "--help")
