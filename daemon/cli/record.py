@@ -36,8 +36,8 @@ def command(file: Path, argv: tuple[str, ...], key_file: Path | None, unsigned: 
       inductord record --to graphs.tar -- torchrun --nproc-per-node 8 train.py
       inductord warm graphs.tar
 
-    The ranks start with an empty Inductor cache, so that each graph comes by. Each node records what its own ranks ask
-    for. Ends with the command's exit code.
+    The ranks start with an empty Inductor cache and without stored results of AOTAutograd, so that each graph comes by.
+    Each node records what its own ranks ask for. Ends with the command's exit code.
     """
     keys = signing.keyring(options.settings(address=flags["address"], config=flags["config"]), key_file, unsigned)
     try:
@@ -60,7 +60,12 @@ def command(file: Path, argv: tuple[str, ...], key_file: Path | None, unsigned: 
 
     try:
         (folder / "cache").mkdir()
-        env = {"INDUCTORD_RECORD_DIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+        env = {
+            "INDUCTORD_RECORD_DIR": str(folder),
+            # What these caches hit never becomes a graph that a rank asks for.
+            "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
+            "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE": "0",
+        }
         code = launch(argv, flags, env=env, finish=finish)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -92,7 +92,8 @@ def _check_rules(prometheus: Prometheus) -> None:
     assert rules.keys() == names
     assert {name: rule.get("lastError") for name, rule in rules.items() if rule["health"] != "ok"} == {}
     records = [name for name, rule in rules.items() if rule["type"] == "recording"]
-    assert [name for name in records if not prometheus.values(name)] == []
+    # A rule is evaluated on what was scraped before it.
+    wait_until(lambda: all(prometheus.values(name) for name in records), "each record has a value")
 
 
 def _check_exemplars(prometheus: Prometheus, keys: set[str]) -> None:
