@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.compiler import remember_compiles
 from support.daemon import DaemonProcess, running_daemon, share_prepared
 from support.leaks import left_behind, set_mark
 
@@ -20,14 +21,16 @@ def no_process_is_left() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def prepared_by_workers(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What real workers prepare is prepared once in a session, also when processes of pytest-xdist share it."""
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What real workers prepare, and what the C++ compiler makes, is made once in a session, also when processes of
+    pytest-xdist share it."""
     session = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         session = session.parent
     folder = session / "prepared"
     folder.mkdir(exist_ok=True)
     share_prepared(folder)
+    remember_compiles(session / "cxx")
 
 
 @pytest.fixture
