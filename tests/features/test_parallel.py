@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.daemon import DaemonProcess
 from support.features import documented, names
-from support.training import Ended, Running, environment, torchrun
+from support.training import NO_GRAPH_CACHE, Ended, Running, environment, torchrun
 
 pytestmark = [pytest.mark.features, pytest.mark.timeout(1800)]
 
@@ -26,12 +26,13 @@ class Sides:
 
 @pytest.fixture(scope="module")
 def sides(real_daemon: DaemonProcess, tmp_path_factory: pytest.TempPathFactory) -> Sides:
-    """Each side as one job of two ranks, with caches of its own, side by side."""
+    """Each side as one job of two ranks, with caches of its own, side by side. Through the service each rank asks for each of
+    its graphs: none is found in the cache of the job, where the other rank's may be by then."""
     command = torchrun(RANKS, "parallel.py")
     folder: Path = tmp_path_factory.mktemp("parallel")
     plain = Running(command, environment(folder / "plain", None))
     try:
-        job = Running(command, environment(folder / "through", real_daemon.address)).finish()
+        job = Running(command, environment(folder / "through", real_daemon.address, **NO_GRAPH_CACHE)).finish()
     finally:
         alone = plain.finish()
     return Sides(alone.result, job.result, job)

@@ -39,7 +39,8 @@ def filled(expr: str) -> str:
 
 async def test_every_expression_finds_what_a_job_did(real_daemon: DaemonProcess, tmp_path: Path) -> None:
     with running_prometheus(tmp_path / "prometheus", real_daemon.status().metrics_address) as prometheus:
-        wait_until(lambda: prometheus.values("count_over_time(up[1h]) > 1") != [], "it has scraped twice")
+        # Increase is counted from the second scrape that succeeds.
+        wait_until(lambda: prometheus.values("sum_over_time(up[1h]) > 1") != [], "it has scraped twice")
         job = torchrun(RANKS, "tiny.py")
         ended = train(tmp_path / "job", job, real_daemon.address, INDUCTORD_JOB="seen", **NO_GRAPH_CACHE)
         assert (ended.code, ended.fallbacks) == (0, {}), ended.err
