@@ -1,5 +1,7 @@
-"""Real ranks under torchrun on two nodes, and a real worker in the cluster: the second node compiles nothing."""
+"""Real ranks under torchrun on three nodes, and a real worker in the cluster: one compile of each graph for all of them."""
 
+import contextlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +9,12 @@ from pathlib import Path
 import pytest
 from support.cluster import RayCluster, ray_daemon, until_connected
 from support.needs import needs_module
-from support.training import NO_GRAPH_CACHE, torchrun, train
+from support.training import NO_GRAPH_CACHE, Running, environment, python, torchrun
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration, pytest.mark.timeout(1800)]
 
+DAEMONS = 3
+RANKS = 4
 GRAPHS = 2
 
 
@@ -22,19 +26,31 @@ def one_node() -> Iterator[RayCluster]:
     cluster.close()
 
 
-def test_what_one_node_had_compiled_the_other_gets(one_node: RayCluster, tmp_path: Path) -> None:
-    command = torchrun(1, "tiny.py")
-    plain = train(tmp_path / "plain", command, None, **NO_GRAPH_CACHE)
+def test_three_nodes_of_four_ranks_compile_each_graph_once(one_node: RayCluster, tmp_path: Path) -> None:
     settings = {"max_workers": 1, "worker_command": f"{sys.executable} -m inductord.worker", "heartbeat_seconds": 2}
-    address = one_node.address
-    with (
-        ray_daemon(tmp_path / "one", address, **settings) as one,
-        ray_daemon(tmp_path / "other", address, **settings) as other,
-    ):
-        for daemon, led, compiles in ((one, GRAPHS, GRAPHS), (other, 0, 0)):
+    plain = Running(python("tiny.py"), environment(tmp_path / "plain", None, **NO_GRAPH_CACHE))
+    with contextlib.ExitStack() as stack:
+        stack.callback(plain.process.kill)
+        daemons = [
+            stack.enter_context(ray_daemon(tmp_path / f"{number}", one_node.address, **settings))
+            for number in range(DAEMONS)
+        ]
+        jobs = []
+        for daemon in daemons:
             until_connected(daemon)
-            ended = train(tmp_path / daemon.folder.name / "job", command, daemon.address, **NO_GRAPH_CACHE)
-            assert ended.result == plain.result
-            assert (ended.fallbacks, ended.count("led"), ended.count("joined")) == ({}, led, GRAPHS - led), ended.err
-            assert daemon.status().totals.compiles == compiles
-        assert other.status().pool.cluster.compiles == GRAPHS
+            env = environment(daemon.folder / "job", daemon.address, **NO_GRAPH_CACHE)
+            jobs.append(Running(torchrun(RANKS, "tiny.py"), env))
+            stack.callback(jobs[-1].process.kill)
+        ended = [job.finish() for job in jobs]
+        right = plain.finish().result
+        for job in ended:
+            assert (job.code, job.fallbacks) == (0, {}), job.err
+            # Four ranks print at once, and so may share a line.
+            losses = job.out.replace("}{", "}\n{").split("\n")
+            assert [json.loads(line) for line in losses if line] == [right] * RANKS
+        # Each rank asked for each graph; of all of them one led it, and a worker began it once.
+        keys = {key for job in ended for key in job.keys}
+        assert len(keys) == GRAPHS
+        assert sum(job.count("requests") for job in ended) == DAEMONS * RANKS * GRAPHS
+        assert sum(daemon.status().totals.compiles for daemon in daemons) == GRAPHS
+        assert daemons[0].status().pool.cluster.compiles == GRAPHS
