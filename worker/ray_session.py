@@ -53,16 +53,19 @@ class RaySession:
         logging.getLogger("ray").setLevel(logging.ERROR)
         if address == "local":
             self._scratch = _session_scratch(scratch)
+        what = "a local Ray cannot be started" if address == "local" else f"no Ray answers at {address}"
         try:
+            if self._scratch is None:
+                _knock(address)
+                what = f"the Ray at {address} cannot be used"
             self._connect(address, machine)
         except Exception as error:
             self.close()
-            what = "a local Ray cannot be started" if address == "local" else f"no Ray answers at {address}"
-            raise PoolUnavailable(f"{what}: {type(error).__name__}: {error}{_hint(error)}") from error
+            said = " ".join(str(error).split())  # Ray sets what it says of versions in lines
+            raise PoolUnavailable(f"{what}: {type(error).__name__}: {said}{_hint(error)}") from error
 
     def _connect(self, address: str, machine: Machine) -> None:
         if self._scratch is None:
-            _knock(address)
             self._ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
             return
         self._ray.init(

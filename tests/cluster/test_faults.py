@@ -5,7 +5,6 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -21,6 +20,9 @@ from inductord.v1.admin_pb2 import ClusterStatus
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos]
 
+WORKERS = 4
+DAEMONS = 3
+
 
 def begun(log: Path, graph: bytes) -> int:
     """How often a worker of any pool began this graph."""
@@ -32,18 +34,26 @@ def cluster_of(daemon: DaemonProcess) -> ClusterStatus:
     return daemon.status().pool.cluster
 
 
+def bridge_of(daemon: DaemonProcess) -> psutil.Process:
+    """The daemon's process that speaks with Ray."""
+    (found,) = (child for child in psutil.Process(daemon.pid).children() if "ray_bridge" in " ".join(child.cmdline()))
+    return found
+
+
 def moved(daemon: DaemonProcess) -> int:
     """Graphs that the local pool took from Ray."""
     return nonzero(daemon, "inductord_ray_jobs_total").get("moved", 0)
 
 
 class Gate:
-    """A graph that is compiled until it is let go; its worker tells its pid."""
+    """A graph that is compiled until it is let go; its worker tells its pid. Its artifact has ``size`` bytes."""
 
-    def __init__(self, folder: Path, *steps: list[Any]) -> None:
+    def __init__(self, folder: Path, size: int = 64) -> None:
+        folder.mkdir(exist_ok=True)
         self._go, self._pid = folder / "go", folder / "pid"
-        self.graph = script(["touch", str(self._pid)], ["wait_for", str(self._go)], *steps)
+        self.graph = script(["touch", str(self._pid)], ["wait_for", str(self._go)], ["size", size])
         self.key = key_of(self.graph)
+        self.artifact = artifact_of(self.graph, size)
 
     async def pid(self) -> int:
         """Of the worker that is at it."""
@@ -70,19 +80,18 @@ async def opened(stack: contextlib.AsyncExitStack, daemon: DaemonProcess, graph:
     return await one.open(key_of(graph))
 
 
-async def finish(streams: list[RankStream], graph: bytes) -> list[Answer]:
-    """All answers, each the right artifact."""
-    answers = await asyncio.gather(*(stream.finish(graph) for stream in streams))
-    assert [answer.artifact for answer in answers] == [artifact_of(graph)] * len(answers)
-    return list(answers)
+async def finish(streams: list[RankStream], gate: Gate) -> None:
+    """Each is answered with the right artifact."""
+    answers = await asyncio.gather(*(stream.finish(gate.graph) for stream in streams))
+    assert [answer.artifact for answer in answers] == [gate.artifact] * len(answers)
 
 
 @contextlib.asynccontextmanager
-async def asking(daemons: list[DaemonProcess], gate: Gate) -> AsyncIterator["asyncio.Task[list[Answer]]"]:
+async def asking(daemons: list[DaemonProcess], gate: Gate) -> AsyncIterator["asyncio.Task[None]"]:
     """A client of each daemon waits for the graph of ``gate``, which a worker has and holds."""
     async with contextlib.AsyncExitStack() as stack:
         streams = [await opened(stack, daemon, gate.graph) for daemon in daemons]
-        waiting = asyncio.create_task(finish(streams, gate.graph))
+        waiting = asyncio.create_task(finish(streams, gate))
         await gate.pid()
         await until(lambda: cluster_of(daemons[-1]).waiting == len(daemons), "all daemons wait")
         yield waiting
@@ -146,11 +155,11 @@ async def test_a_leader_that_goes_away_takes_nobody_with_it(
         # Killed while it uploads: the next rank of the node is asked.
         await leading.header(gate.graph)
         leading.cancel()
-        waiting = asyncio.create_task(finish([joining], gate.graph))
+        waiting = asyncio.create_task(finish([joining], gate))
         await gate.pid()
         # Killed while the cluster compiles: the other node's rank is served.
         elsewhere = await opened(stack, daemons[1], gate.graph)
-        other = asyncio.create_task(finish([elsewhere], gate.graph))
+        other = asyncio.create_task(finish([elsewhere], gate))
         await until(lambda: cluster_of(daemons[2]).waiting == 2, "both daemons wait")
         waiting.cancel()
         joining.cancel()
@@ -171,7 +180,7 @@ async def test_a_daemon_that_is_killed_takes_nobody_with_it(
             await leading.upload(gate.graph)
             await gate.pid()
             joining = await opened(stack, daemons[0], gate.graph)
-            waiting = asyncio.create_task(finish([joining], gate.graph))
+            waiting = asyncio.create_task(finish([joining], gate))
             await until(lambda: cluster_of(daemons[1]).waiting == 2, "both daemons wait")
             victim.kill()
             await until(lambda: cluster_of(daemons[1]).silent_daemons == silent + 1, "it is found to be silent")
@@ -216,12 +225,117 @@ async def test_a_node_that_dies_costs_one_retry(
     assert [moved(daemon) for daemon in daemons] == [0, 0, 0]
 
 
-async def test_without_the_head_every_node_compiles_for_itself(
+async def test_nothing_that_dies_while_a_graph_is_queued_costs_a_compile_of_it(
+    cluster: RayCluster, daemons: list[DaemonProcess], worker_log: Path, tmp_path: Path
+) -> None:
+    busy = [Gate(tmp_path / f"{number}") for number in range(WORKERS)]
+    queued, uploaded = Gate(tmp_path / "queued"), Gate(tmp_path / "uploaded")
+    queued.open()
+    uploaded.open()
+    cluster.nodes.append(cluster.add_node(2))
+    silent = cluster_of(daemons[0]).silent_daemons
+    async with contextlib.AsyncExitStack() as stack:
+        working = [asyncio.create_task(finish([await opened(stack, daemons[0], gate.graph)], gate)) for gate in busy]
+        for gate in busy:
+            await gate.pid()
+        with ray_daemon(tmp_path / "victim", cluster.address) as victim:
+            until_connected(victim)
+            leading = await opened(stack, victim, queued.graph)
+            await leading.until("send_graph")
+            await leading.upload(queued.graph)
+            await until(lambda: cluster_of(daemons[0]).flights == WORKERS + 1, "it is queued")
+            streams = [await opened(stack, daemon, queued.graph) for daemon in daemons]
+            waiting = asyncio.create_task(finish(streams, queued))
+            await until(lambda: cluster_of(daemons[0]).waiting == WORKERS + 1 + DAEMONS, "all daemons wait")
+            # The leading daemon, with the rank that gave the graph.
+            victim.kill()
+            await until(lambda: cluster_of(daemons[0]).silent_daemons == silent + 1, "it is found to be silent")
+        # A worker of another graph: its place goes to that graph again or to the queued one, which is done at once.
+        pid = await busy[0].pid()
+        busy[0].again()
+        psutil.Process(pid).kill()
+        await waiting
+        await busy[0].pid()
+        # The registry, while a rank uploads.
+        uploading = await opened(stack, daemons[1], uploaded.graph)
+        await uploading.until("send_graph")
+        await uploading.header(uploaded.graph)
+        for gate in busy:
+            gate.again()
+        cluster.registry().kill()
+        for gate in busy:
+            await gate.pid()
+        await uploading.say(chunk=uploaded.graph)
+        late = asyncio.create_task(finish([uploading], uploaded))
+        await until(lambda: cluster_of(daemons[0]).flights == WORKERS + 1, "it is queued")
+        # A node.
+        gone = cluster.node_of(await busy[0].pid())
+        there = [gate for gate in busy if cluster.node_of(await gate.pid()) is gone]
+        for gate in there:
+            gate.again()
+        cluster.kill_node(gone)
+        await late
+        for gate in there:
+            await gate.pid()
+        for gate in busy:
+            gate.open()
+        await asyncio.gather(*working)
+    assert [begun(worker_log, gate.graph) for gate in (queued, uploaded)] == [1, 1]
+    assert [moved(daemon) for daemon in daemons] == [0, 0, 0]
+
+
+async def test_an_artifact_that_dies_with_its_node_is_made_once_more(
+    cluster: RayCluster, daemons: list[DaemonProcess], worker_log: Path, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path, 2_000_000)  # Ray hands small objects on itself
+    cluster.nodes.append(cluster.add_node(2))
+    before = cluster_of(daemons[2])
+    bridges = [bridge_of(daemon) for daemon in daemons[:2]]
+    async with asking(daemons[:2], gate) as waiting:
+        node = cluster.node_of(await gate.pid())
+        # Nobody reads it while it is published.
+        for bridge in bridges:
+            bridge.suspend()
+        gate.open()
+        await until(lambda: cluster_of(daemons[2]).kept_artifacts == before.kept_artifacts + 1, "it is published")
+        cluster.kill_node(node)
+        for bridge in bridges:
+            bridge.resume()
+        await waiting
+    assert begun(worker_log, gate.graph) == 2
+    await until(lambda: cluster_of(daemons[2]).lost_artifacts == before.lost_artifacts + 1, "it is counted")
+    assert [moved(daemon) for daemon in daemons] == [0, 0, 0]
+
+
+async def test_a_cluster_of_another_version_is_not_used_and_named(cluster: RayCluster, tmp_path: Path) -> None:
+    import ray
+
+    with cluster.saying_it_has("2.0.0"), ray_daemon(tmp_path, cluster.address) as daemon:
+        async with rank(daemon.address) as one:
+            assert (await one.compile(b"[]")).artifact == artifact_of(b"[]")
+        note = daemon.status().pool.note
+        assert "Ray cannot be had, the local pool serves" in note
+        assert f"the Ray at {cluster.address} cannot be used: RuntimeError: Version mismatch" in note
+        assert "Ray: 2.0.0 " in note
+        assert f"Ray: {ray.__version__} " in note
+
+
+async def test_graphs_that_measure_get_a_device(cluster: RayCluster, daemons: list[DaemonProcess]) -> None:
+    cluster.nodes.append(cluster.add_node(1, num_gpus=2))
+    graph = script(["describe"])
+    async with rank(daemons[0].address) as one:
+        answer = await one.compile(graph, needs_device=True)
+    seen = json.loads(answer.artifact)
+    # One of two; the other is for the next.
+    assert seen["env"]["CUDA_VISIBLE_DEVICES"] in ("0", "1")
+
+
+async def test_without_the_head_every_node_compiles_for_itself_until_there_is_one_again(
     cluster: RayCluster, daemons: list[DaemonProcess], gate: Gate, worker_log: Path
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
         streams = [await opened(stack, daemon, gate.graph) for daemon in daemons]
-        waiting = asyncio.create_task(finish(streams, gate.graph))
+        waiting = asyncio.create_task(finish(streams, gate))
         await gate.pid()
         gate.open()
         cluster.kill_head()
@@ -234,3 +348,16 @@ async def test_without_the_head_every_node_compiles_for_itself(
             assert "Ray cannot be had, the local pool serves" in daemon.status().pool.note
             assert nonzero(daemon, "inductord_ray_connections_total").keys() >= {"connected", "lost"}
     assert begun(worker_log, graph) == 3
+    # Another head, at the same address: a new cluster.
+    again = cluster.anew()
+    try:
+        for daemon in daemons:
+            until_connected(daemon)
+        others = script(["size", 5432])
+        for daemon in daemons:
+            async with rank(daemon.address) as one:
+                assert (await one.compile(others)).artifact == artifact_of(others, 5432)
+            assert (daemon.status().pool.kind, daemon.status().pool.note) == ("ray", "")
+    finally:
+        again.close()
+    assert begun(worker_log, others) == 1

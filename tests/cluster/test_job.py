@@ -1,4 +1,5 @@
-"""Real ranks under torchrun on three nodes, and a real worker in the cluster: one compile of each graph for all of them."""
+"""Real ranks under torchrun on three nodes, and a real worker in the cluster: one compile of each graph for all of them; and
+the right losses when the cluster goes away while it compiles."""
 
 import contextlib
 import json
@@ -8,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from support.cluster import RayCluster, ray_daemon, until_connected
+from support.daemon import wait_until
 from support.needs import needs_module
+from support.scrape import nonzero
 from support.training import NO_GRAPH_CACHE, Running, environment, python, torchrun
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -26,11 +29,17 @@ def one_node() -> Iterator[RayCluster]:
     cluster.close()
 
 
-def test_three_nodes_of_four_ranks_compile_each_graph_once(one_node: RayCluster, tmp_path: Path) -> None:
+def test_three_nodes_of_four_ranks_compile_each_graph_once_and_train_on_without_the_head(
+    one_node: RayCluster, tmp_path: Path
+) -> None:
     settings = {"max_workers": 1, "worker_command": f"{sys.executable} -m inductord.worker", "heartbeat_seconds": 2}
-    plain = Running(python("tiny.py"), environment(tmp_path / "plain", None, **NO_GRAPH_CACHE))
     with contextlib.ExitStack() as stack:
-        stack.callback(plain.process.kill)
+
+        def run(name: str, command: list[str], address: str | None) -> Running:
+            job = Running(command, environment(tmp_path / name, address, **NO_GRAPH_CACHE))
+            stack.callback(job.process.kill)
+            return job
+
         daemons = [
             stack.enter_context(ray_daemon(tmp_path / f"{number}", one_node.address, **settings))
             for number in range(DAEMONS)
@@ -38,11 +47,9 @@ def test_three_nodes_of_four_ranks_compile_each_graph_once(one_node: RayCluster,
         jobs = []
         for daemon in daemons:
             until_connected(daemon)
-            env = environment(daemon.folder / "job", daemon.address, **NO_GRAPH_CACHE)
-            jobs.append(Running(torchrun(RANKS, "tiny.py"), env))
-            stack.callback(jobs[-1].process.kill)
+            jobs.append(run(f"{daemon.folder.name}/job", torchrun(RANKS, "tiny.py"), daemon.address))
+        right = run("plain", python("tiny.py"), None).finish().result
         ended = [job.finish() for job in jobs]
-        right = plain.finish().result
         for job in ended:
             assert (job.code, job.fallbacks) == (0, {}), job.err
             # Four ranks print at once, and so may share a line.
@@ -54,3 +61,14 @@ def test_three_nodes_of_four_ranks_compile_each_graph_once(one_node: RayCluster,
         assert sum(job.count("requests") for job in ended) == DAEMONS * RANKS * GRAPHS
         assert sum(daemon.status().totals.compiles for daemon in daemons) == GRAPHS
         assert daemons[0].status().pool.cluster.compiles == GRAPHS
+
+        # The head goes away while a worker has a graph: each node's own pool compiles it.
+        before = daemons[0].status().pool.cluster.compiles
+        other = python("mlp.py", "--width", "23")
+        job = run("headless", other, daemons[0].address)
+        wait_until(lambda: daemons[0].status().pool.cluster.compiles > before, "a worker of the cluster has a graph")
+        one_node.kill_head()
+        headless = job.finish()
+        assert headless.result == run("other", other, None).finish().result
+        assert headless.fallbacks == {}, headless.err
+        assert "moved" in nonzero(daemons[0], "inductord_ray_jobs_total")

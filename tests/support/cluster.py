@@ -1,6 +1,7 @@
 """A Ray cluster of several nodes on this machine, its faults, and daemons that use it."""
 
 import contextlib
+import json
 import os
 import secrets
 import shutil
@@ -63,6 +64,29 @@ class RayCluster:
     def kill_head(self) -> None:
         """The head goes away, with all that runs there."""
         self.head.kill_all_processes(check_alive=False, allow_graceful=False)
+
+    def anew(self) -> "RayCluster":
+        """After the head went away: the other nodes go too, and another cluster comes up at the same address."""
+        for node in self.nodes:
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
+        self.nodes = []
+        return RayCluster(workers=1, cpus=2, head_arguments={"gcs_server_port": int(self.address.rpartition(":")[2])})
+
+    @contextlib.contextmanager
+    def saying_it_has(self, version: str) -> Iterator[None]:
+        """The cluster says that it was started by another version of Ray. Two versions cannot be installed side by side; what
+        a daemon's Ray compares is real."""
+        from ray._raylet import GcsClient
+
+        where = {"key": b"CLUSTER_METADATA", "namespace": b"cluster"}
+        client = GcsClient(address=self.address)
+        said = client.internal_kv_get(**where)
+        changed = json.dumps(json.loads(said) | {"ray_version": version}).encode()
+        client.internal_kv_put(value=changed, overwrite=True, **where)
+        try:
+            yield
+        finally:
+            client.internal_kv_put(value=said, overwrite=True, **where)
 
     def node_of(self, pid: int) -> Any:
         """The node that a process runs on."""
