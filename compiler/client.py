@@ -262,7 +262,7 @@ class Client:
         for start in range(0, len(graph), limits.chunk_bytes):
             stream.send(pb.CompileRequest(chunk=graph[start : start + limits.chunk_bytes]))
 
-    def report(self, requester: pb.Requester, stats: pb.RankStats, trace: pb.RankTrace) -> pb.ReportRankResponse | None:
+    def report(self, request: pb.ReportRankRequest) -> pb.ReportRankResponse | None:
         """Tell the daemon what this rank did so far and when. None when there is no connection.
 
         Raises:
@@ -272,9 +272,8 @@ class Client:
         if channel is None or self._pid != os.getpid():
             return None
         try:
-            answer: pb.ReportRankResponse = CompilerServiceStub(channel).ReportRank(
-                pb.ReportRankRequest(requester=requester, stats=stats, trace=trace), timeout=_REPORT_TIMEOUT_S
-            )
+            stub = CompilerServiceStub(channel)
+            answer: pb.ReportRankResponse = stub.ReportRank(request, timeout=_REPORT_TIMEOUT_S)
             return answer
         except ValueError as error:
             raise Unavailable(Fallback.DAEMON_LOST, _CLOSED) from error

@@ -16,6 +16,7 @@ from inductord.compiler.adapter import accounting, bypass, compiling, loading, p
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall, InProcess
 from inductord.compiler.client import Client, CompileFailed, Received, Unavailable
+from inductord.compiler.cut_log import note_key
 from inductord.compiler.errand import Errand
 from inductord.compiler.progress import ProgressLine
 from inductord.compiler.reasons import Fallback
@@ -132,6 +133,7 @@ class Offload:
         identified = self._identify(call, recorder)
         key = identified.key
         recorder.identified(key.digest)
+        note_key(key.digest)
         log.debug("inductord: %s is %s", label, key.digest)
         request = OpenCompile(
             client=this_version(),

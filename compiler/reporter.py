@@ -12,7 +12,7 @@ import time
 
 from inductord.compiler.client import Client, Unavailable
 from inductord.compiler.telemetry import Telemetry
-from inductord.v1.compiler_pb2 import RankStats
+from inductord.v1.compiler_pb2 import RankStats, ReportRankRequest
 
 log = logging.getLogger("inductord")
 
@@ -38,12 +38,13 @@ class Reporter:
 
     def _send(self) -> None:
         timeline = self._telemetry.timeline
-        report, trace = self._telemetry.report(), timeline.trace()
-        if report == self._sent and not trace.spans:
+        report, trace, cuts = self._telemetry.report(), timeline.trace(), self._telemetry.cuts.untold()
+        if report == self._sent and not trace.spans and not cuts:
             return
         sent = time.time()
         try:
-            answer = self._client.report(self._telemetry.requester(), report, trace)
+            who = self._telemetry.requester()
+            answer = self._client.report(ReportRankRequest(requester=who, stats=report, trace=trace, cuts=cuts))
         except Unavailable as lost:
             # The counts are cumulative: the next report carries these too, and the file at exit has them all.
             log.debug("inductord: the daemon did not take this rank's counts: %s", lost)
@@ -51,6 +52,7 @@ class Reporter:
         if answer is not None:
             timeline.answered(answer.taken, answer.answered_unix, sent, time.time())
             self._telemetry.reported(report)
+            self._telemetry.cuts.told(cuts)
             del report.keys[:]
             self._sent = report
 

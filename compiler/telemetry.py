@@ -18,6 +18,7 @@ from typing import Protocol
 from google.protobuf import json_format
 
 from inductord.compiler import otel
+from inductord.compiler.cut_log import CutLog
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.regions.reasons import RegionResult, WholeReason
 from inductord.compiler.settings import RankSettings
@@ -47,11 +48,13 @@ class Account(Protocol):
 
 
 class Telemetry:
-    """Counts of one process. Safe to use from several threads. ``timeline``: when it did what."""
+    """Counts of one process. Safe to use from several threads. ``timeline``: when it did what; ``cuts``: how its graphs were
+    cut."""
 
     def __init__(self, settings: RankSettings) -> None:
         who: dict[str, otel.Value] = {"inductord.job": settings.job, "inductord.rank": settings.rank}
         self.timeline = Timeline(otel.spans_of("inductord-rank"), who)
+        self.cuts = CutLog()
         self._settings = settings
         self._lock = threading.Lock()
         self._stats = RankStats()

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from inductord.daemon.jobs import MAX_SPANS, JobRanks, JobTable
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics
-from inductord.daemon.tenancy import OWNER, Caller
-from inductord.v1.admin_pb2 import JobSummary, Timeline, Totals
+from inductord.daemon.tenancy import OWNER, Caller, split
+from inductord.v1.admin_pb2 import JobCut, JobSummary, Timeline, Totals
 
 MAX_TENANTS = 128
 
@@ -68,6 +68,16 @@ class Accounts:
         """See `JobTable.timeline`. Names as for ``job``."""
         table, job = self._find(caller, name)
         return table.timeline(job)
+
+    def cuts(self, caller: Caller, *, job: str, key: str) -> tuple[list[JobCut], int]:
+        """How graphs of a job were cut, or those that ``key``, the beginning of one, belongs to; and how many older cuts are
+        not kept. Both may have a tenant and a slash before them, from the owner."""
+        if not key:
+            table, name = self._find(caller, job)
+            return table.cuts.of_job(name), table.cuts.dropped
+        tenant, prefix = split(key) if caller.local else (caller.tenant, key)
+        account = self._all().get(tenant)
+        return ([], 0) if account is None else (account.jobs.cuts.of_key(prefix), account.jobs.cuts.dropped)
 
     def jobs(self, caller: Caller) -> Iterator[tuple[str, JobSummary]]:
         """Tenant and summary of the jobs of ``caller``; for the owner those of all tenants."""

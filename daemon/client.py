@@ -212,6 +212,20 @@ class AdminClient:
                 whole.MergeFrom(part.timeline)
         return whole
 
+    def cuts(self, *, job: str = "", key: str = "") -> admin_pb2.GetCutsResponse:
+        """How graphs were cut: of one job (the one that told last when it has no name), or those that ``key``, or 6 or more
+        digits of its beginning, belongs to.
+
+        Raises:
+            NotFound: none is known, or it was long ago.
+            BadRequest: it is no beginning of a key.
+        """
+        with self._translated():
+            answer: admin_pb2.GetCutsResponse = self._admin.GetCuts(
+                admin_pb2.GetCutsRequest(job=job, key=key), timeout=self._timeout
+            )
+        return answer
+
     def entries(self, limit: int | None = None) -> Iterator[admin_pb2.Entry]:
         """Entries of the store, most recently used first, at most ``limit``."""
         left = limit

@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 
+from inductord.daemon.cuts import CutTable
 from inductord.daemon.orders import Order
 from inductord.daemon.rank_stats import bounded, difference, phase_seconds, total
 from inductord.daemon.timeline import JobTimeline
@@ -60,7 +61,7 @@ class JobTable:
     """The ``MAX_JOBS`` jobs seen last. Requests without a job's name are no job.
 
     ``clock``: seconds since whenever; ``wall_clock``: seconds since 1970, for timelines; ``most_spans``: how many spans these
-    jobs may have now, all together.
+    jobs may have now, all together. ``cuts``: how their graphs were cut, as long as there is room, apart from the jobs.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class JobTable:
         self._most_spans = most_spans
         self._wall_clock = wall_clock
         self._jobs: OrderedDict[str, _Job] = OrderedDict()
+        self.cuts = CutTable()
 
     def asked(self, requester: Requester, key: str) -> None:
         """A rank asked for ``key`` (64 hex digits)."""

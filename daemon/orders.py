@@ -5,12 +5,13 @@ Pure. The daemon does not look into what the bytes of a graph say, so nothing he
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from inductord.compiler.versions import KEY_FORMAT, PROTOCOL
 from inductord.daemon.errors import Incompatible, InvalidRequest
 from inductord.daemon.tenancy import OWNER, scoped, split
 from inductord.v1.compiler_pb2 import GraphKind, OpenCompile, RankStats, RankTrace, Requester, Toolchain, Version
+from inductord.v1.cut_pb2 import GraphCut
 
 MAX_JOB_LENGTH = 128
 MAX_KEY_PARTS = 256
@@ -21,6 +22,8 @@ MAX_UNIX = 1e11
 MAX_SPANS = 1000
 MAX_SPAN_BYTES = 1024
 MAX_HOST_LENGTH = 256
+MAX_CUTS = 16
+MAX_CUT_BYTES = 32 * 1024
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _KEY_PREFIX = re.compile(r"[0-9a-f]{6,64}")
@@ -118,6 +121,22 @@ def check_trace(trace: RankTrace) -> RankTrace:
             if not (0 <= stage.offset_seconds <= MAX_SECONDS and 0 <= stage.seconds <= MAX_SECONDS):
                 raise InvalidRequest(f"a stage has from 0 to {MAX_SECONDS:g} seconds, not {stage.seconds:g}.")
     return trace
+
+
+def check_cuts(cuts: Sequence[GraphCut]) -> Sequence[GraphCut]:
+    """The cuts, if they are few and each is of bounded size, with keys that are digests.
+
+    Raises:
+        InvalidRequest: if one is not.
+    """
+    if len(cuts) > MAX_CUTS:
+        raise InvalidRequest(f"a report has at most {MAX_CUTS} cuts, not {len(cuts)}.")
+    for cut in cuts:
+        if cut.ByteSize() > MAX_CUT_BYTES:
+            raise InvalidRequest(f"a cut has at most {MAX_CUT_BYTES} bytes, not {cut.ByteSize()}.")
+        if any(len(key) != 32 for keys in (cut.keys, *(piece.keys for piece in cut.distinct_pieces)) for key in keys):
+            raise InvalidRequest("a key in a cut has 32 bytes.")
+    return cuts
 
 
 def check_version(client: Version) -> None:

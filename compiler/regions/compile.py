@@ -12,6 +12,7 @@ import torch
 
 from inductord.compiler import tickets
 from inductord.compiler.adapter import aot, autograd
+from inductord.compiler.cut_log import noting_keys
 from inductord.compiler.regions.compose import Composed, Region, callable_of
 from inductord.compiler.regions.cut import cut
 from inductord.compiler.regions.plan import Plan
@@ -22,8 +23,10 @@ log = logging.getLogger("inductord")
 
 def compile_regions(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], plan: Plan, inner: aot.Inner, patches: dict[str, Any]
-) -> Callable[..., Sequence[Any]]:
+) -> tuple[Callable[..., Sequence[Any]], list[list[str]]]:
     """Compile a graph by its plan. Leaves ``gm`` as it was.
+
+    Returns what the job calls, and the keys that were asked for, by distinct piece in the order in which these first occur.
 
     Args:
         gm: the graph that Dynamo captured.
@@ -37,25 +40,25 @@ def compile_regions(
         Whatever PyTorch raises.
     """
     pieces = cut(gm, example_inputs, plan)
+    traced, keys = [], []
     with aot.beside_ddp():
-        traced = [
-            aot.trace(source.gm, source.example_inputs, source.static, inner, _begin, patches)
-            for source in pieces.sources
-        ]
+        for source in pieces.sources:
+            with noting_keys() as asked:
+                traced.append(aot.trace(source.gm, source.example_inputs, source.static, inner, _begin, patches))
+            keys.append(asked)
     # Before anything is fetched: it may turn out that the regions do not go together.
     make_program(pieces.wiring, [each.convention for each in traced])
     regions = [Region(*aot.finish(each, inner, _compile, patches)) for each in traced]
     program = make_program(pieces.wiring, [each.convention for each in traced])
-    return callable_of(
-        Composed(
-            program=program,
-            regions=regions,
-            constants=pieces.constants,
-            returned=pieces.returned,
-            autocast=autograd.autocast_is_on(),
-            deterministic=torch.are_deterministic_algorithms_enabled(),
-        )
+    composed = Composed(
+        program=program,
+        regions=regions,
+        constants=pieces.constants,
+        returned=pieces.returned,
+        autocast=autograd.autocast_is_on(),
+        deterministic=torch.are_deterministic_algorithms_enabled(),
     )
+    return callable_of(composed), keys
 
 
 def _begin(compile_now: Callable[[], Any]) -> Any:

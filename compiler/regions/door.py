@@ -11,11 +11,12 @@ import torch
 
 from inductord.compiler.adapter import aot
 from inductord.compiler.adapter.seam import DynamoCall
+from inductord.compiler.cut_log import noting_keys
 from inductord.compiler.regions.compile import compile_regions
 from inductord.compiler.regions.find import plan
 from inductord.compiler.regions.plan import Plan, Whole
-from inductord.compiler.regions.reasons import NotCut, WholeReason
-from inductord.compiler.regions.render import render
+from inductord.compiler.regions.reasons import NotCut, RegionResult, WholeReason
+from inductord.compiler.regions.render import describe, describe_whole, headline, left_out, piece_lines
 from inductord.compiler.telemetry import Telemetry
 
 log = logging.getLogger("inductord")
@@ -37,12 +38,20 @@ class Regions:
         """
         if wanted == "off":
             self._telemetry.not_cut(None, "")
-            return whole()
+            return self._whole(call, whole, RegionResult.OFF.value, "regions are off")
         composed = self._composed(call, wanted)
-        return whole() if composed is None else composed
+        return self._whole(call, whole, *composed) if isinstance(composed, tuple) else composed
+
+    def _whole(self, call: DynamoCall, whole: Callable[[], Any], reason: str, message: str) -> Any:
+        calls = _calls(call.gm)  # now: Inductor changes the graph
+        with noting_keys() as keys:
+            try:
+                return whole()
+            finally:
+                self._telemetry.cuts.add(describe_whole(calls, reason, message, keys))
 
     def _composed(self, call: DynamoCall, wanted: str) -> Any:
-        """The graph in pieces; None, with the reason counted, when it is to be compiled whole.
+        """The graph in pieces; a reason and a message, counted, when it is to be compiled whole.
 
         No exception outlives this. Its traceback would hold the frames of all callers, and what these hold: DDPOptimizer
         relies on a local variable's end (``FakeifyFirstAOTInvocationGuard``).
@@ -50,19 +59,30 @@ class Regions:
         try:
             pieces = _planned(call, wanted)
             if isinstance(pieces, NotCut):
-                self._telemetry.not_cut(pieces.reason, str(pieces))
-                return None
-            composed = compile_regions(call.gm, call.example_inputs, pieces, call.inner, call.patches)
+                return self._not_cut(pieces.reason, str(pieces))
+            composed, keys = compile_regions(call.gm, call.example_inputs, pieces, call.inner, call.patches)
         except NotCut as reason:
-            self._telemetry.not_cut(reason.reason, str(reason))
-            return None
+            return self._not_cut(reason.reason, str(reason))
         except Exception as error:  # noqa: BLE001 - what PyTorch raises for a piece it may not raise for the whole
-            self._telemetry.not_cut(WholeReason.ERROR, f"{type(error).__name__}: {error}")
-            return None
+            return self._not_cut(WholeReason.ERROR, f"{type(error).__name__}: {error}")
         self._telemetry.composed(len(pieces.pieces), pieces.distinct)
+        cut = describe(_calls(call.gm), pieces, keys)
+        self._telemetry.cuts.add(cut)
         if log.isEnabledFor(logging.INFO):
-            log.info("inductord: %s", render(call.gm, pieces))
+            lines = filter(None, (*piece_lines(cut), left_out(cut)))
+            log.info("inductord: %s", "\n  ".join((headline(cut), *lines)))
         return composed
+
+    def _not_cut(self, reason: WholeReason, message: str) -> tuple[str, str]:
+        self._telemetry.not_cut(reason, message)
+        return reason.value, message
+
+
+def _calls(graph: Any) -> int:
+    """How many calls a graph has; 0 when it is none of Dynamo's."""
+    if not isinstance(graph, torch.fx.GraphModule):
+        return 0
+    return sum(node.op.startswith("call_") for node in graph.graph.nodes)
 
 
 def _planned(call: DynamoCall, wanted: str) -> Plan | NotCut:

@@ -1,31 +1,80 @@
-"""A plan in words, for people: how often each piece occurs, how much there is to compile, and what crosses the cuts."""
+"""A cut as a message for the daemon, and in words: how often each piece occurs, how much there is to compile, and what
+crosses the cuts. No torch here: the command line says the same words."""
 
 import collections
-
-from torch import fx
+from collections.abc import Iterable, Sequence
 
 from inductord.compiler.regions.plan import Piece, Plan
+from inductord.v1.cut_pb2 import CutPiece, GraphCut
 
 _MOST_NAMES = 6
-_MOST_SHAPES = 40
+_MOST_PIECES = 40
+_NAME_LENGTH = 48
+_NOTE_LENGTH = 300
 
 
-def render(graph: fx.GraphModule, plan: Plan) -> str:
-    """Lines of text: one for the whole, one a distinct piece, in the order in which they first occur."""
-    nodes = sum(node.op.startswith("call_") for node in graph.graph.nodes)
+def describe(nodes: int, plan: Plan, keys: Sequence[Iterable[str]]) -> GraphCut:
+    """A graph that was cut.
+
+    Args:
+        nodes: calls in the graph.
+        plan: its pieces.
+        keys: those that were asked for (64 hex digits), by distinct piece in the order in which these first occur.
+    """
     occurs = collections.Counter(piece.shape for piece in plan.pieces)
     first: dict[int, Piece] = {}
     for piece in plan.pieces:
         first.setdefault(piece.shape, piece)
-    left = sum(len(piece.nodes) for piece in first.values())
-    pieces = f"{len(plan.pieces)} pieces, {plan.distinct} of them distinct with {left} nodes"
-    lines = [f"a graph of {nodes} nodes in {pieces}; {plan.note}"]
-    lines += [_line(piece, occurs[shape]) for shape, piece in list(first.items())[:_MOST_SHAPES]]
-    if len(first) > _MOST_SHAPES:
-        lines.append(f"  and {len(first) - _MOST_SHAPES} more distinct pieces")
-    return "\n".join(lines)
+    return GraphCut(
+        nodes=nodes,
+        note=plan.note[:_NOTE_LENGTH],
+        pieces=len(plan.pieces),
+        distinct=plan.distinct,
+        distinct_nodes=sum(len(piece.nodes) for piece in first.values()),
+        distinct_pieces=[
+            CutPiece(
+                times=occurs[piece.shape],
+                nodes=len(piece.nodes),
+                first=piece.nodes[0][:_NAME_LENGTH],
+                last=piece.nodes[-1][:_NAME_LENGTH],
+                outputs=len(piece.outputs),
+                output_names=[name[:_NAME_LENGTH] for name in piece.outputs[:_MOST_NAMES]],
+                keys=_digests(asked),
+            )
+            for piece, asked in list(zip(first.values(), keys, strict=True))[:_MOST_PIECES]
+        ],
+    )
 
 
-def _line(piece: Piece, times: int) -> str:
-    named = ", ".join(piece.outputs[:_MOST_NAMES]) + (", …" if len(piece.outputs) > _MOST_NAMES else "")
-    return f"  {piece.shape}: {times} times, {len(piece.nodes)} nodes, {piece.nodes[0]} to {piece.nodes[-1]}; hands on {named}"
+def describe_whole(nodes: int, reason: str, note: str, keys: Iterable[str]) -> GraphCut:
+    """A graph that was compiled whole. ``reason``: a ``WholeReason``, or "off"; the rest as for ``describe``."""
+    return GraphCut(nodes=nodes, whole=reason, note=note[:_NOTE_LENGTH], keys=_digests(keys))
+
+
+def _digests(keys: Iterable[str]) -> list[bytes]:
+    # An inference graph has one key, a trained one two; a graph that is asked for again and again needs no more.
+    return [bytes.fromhex(key) for key in dict.fromkeys(keys)][:_MOST_NAMES]
+
+
+def headline(cut: GraphCut) -> str:
+    """The whole in one line."""
+    if cut.whole:
+        return f"a graph of {cut.nodes} nodes, compiled whole: {cut.note} ({cut.whole})"
+    pieces = f"{cut.pieces} pieces, {cut.distinct} of them distinct with {cut.distinct_nodes} nodes"
+    return f"a graph of {cut.nodes} nodes in {pieces}; {cut.note}"
+
+
+def piece_lines(cut: GraphCut) -> list[str]:
+    """A line for each distinct piece that ``cut`` has."""
+    return [_line(number, piece) for number, piece in enumerate(cut.distinct_pieces)]
+
+
+def left_out(cut: GraphCut) -> str:
+    """What ``piece_lines`` lacks; empty when it lacks nothing."""
+    more = cut.distinct - len(cut.distinct_pieces)
+    return f"and {more} more distinct pieces" if more > 0 else ""
+
+
+def _line(number: int, piece: CutPiece) -> str:
+    named = ", ".join(piece.output_names) + (", …" if piece.outputs > len(piece.output_names) else "")
+    return f"{number}: {piece.times} times, {piece.nodes} nodes, {piece.first} to {piece.last}; hands on {named}"

@@ -31,6 +31,7 @@ _TENANTS_MAY = frozenset(
         "/inductord.v1.AdminService/WatchStatus",
         "/inductord.v1.AdminService/GetJob",
         "/inductord.v1.AdminService/GetTimeline",
+        "/inductord.v1.AdminService/GetCuts",
         "/inductord.v1.AdminService/ListEntries",
         "/inductord.v1.AdminService/GetEntry",
         # Unlike a check it lasts, so not everybody may hold one.

@@ -1,4 +1,4 @@
-"""``inductord explain``: which parts of two keys differ, so why one graph was not found under the other's key."""
+"""``inductord explain``: how a graph was cut into pieces and why, and which parts of two keys differ."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,8 +8,11 @@ import click
 
 from inductord.daemon.cli import options, words
 from inductord.daemon.cli.artifacts import open_artifacts
+from inductord.daemon.cli.cut_view import as_text
 from inductord.daemon.cli.output import display, print_json, table
 from inductord.daemon.cli.protojson import as_json as message_as_json
+from inductord.daemon.client import AdminClient
+from inductord.daemon.tenancy import split
 from inductord.v1.admin_pb2 import Entry
 
 
@@ -37,21 +40,54 @@ def parts(entry: Entry) -> dict[str, str]:
 
 
 @click.command("explain")
-@click.argument("a")
-@click.argument("b")
+@click.argument("a", required=False, metavar="[KEY]")
+@click.argument("b", required=False, metavar="[OTHER]")
 @options.connection
+@click.option("--job", metavar="JOB", default="", help="Graphs of this job, without a key.")
 @click.option(
-    "--store", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="PATH", help="Folder of the store."
+    "--store",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="PATH",
+    help="Folder of the store, for two keys.",
 )
 @options.as_json
-def command(a: str, b: str, address: str | None, config: Path | None, folder: Path | None, as_json: bool) -> None:
-    """Say which parts of two keys differ. A and B: keys of stored entries, or at least 6 digits of their beginnings.
+def command(
+    a: str | None,
+    b: str | None,
+    address: str | None,
+    config: Path | None,
+    job: str,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Say how graphs were cut into pieces, and why, or which parts of two keys differ.
 
-    `inductord store ls` lists keys. Parts are shown as short digests where their values are long.
+    With one KEY: the graph that it is a piece of. With two: which parts of them differ. With none: all graphs of the job
+    that was seen last, or of --job. A key may be 6 or more digits of its beginning; `inductord store ls` lists keys.
+
+    The daemon remembers what ranks told of their graphs until it ends or newer graphs need the room. What two keys were made
+    of is stored with their entries; parts are shown as short digests where their values are long.
     """
+    if job and a:
+        raise click.UsageError("Give keys or --job, not both.")
+    if folder is not None and b is None:
+        raise click.UsageError("--store is for two keys: how graphs were cut is known to a daemon alone.")
     settings = options.settings(address=address, config=config, store_path=folder)
+    if a is None or b is None:
+        with AdminClient(settings.address) as client:
+            answer = client.cuts(job=job, key=(a or "").lower())
+        if as_json:
+            print_json(message_as_json(answer))
+        else:
+            click.echo("\n".join(as_text(answer, split((a or "").lower())[1])))
+        return
     with open_artifacts(settings, folder) as artifacts:
         first, second = artifacts.entry(a), artifacts.entry(b)
+    _show(first, second, as_json=as_json)
+
+
+def _show(first: Entry, second: Entry, *, as_json: bool) -> None:
     found = compare(parts(first), parts(second))
     if as_json:
         print_json(

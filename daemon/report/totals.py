@@ -14,6 +14,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
+from inductord.compiler.regions.reasons import RegionResult
 from inductord.daemon import rank_stats
 from inductord.daemon.cli import words
 from inductord.daemon.cli.fallback_words import phrase
@@ -40,6 +41,8 @@ class RunReport:
     """Sums over the ranks of one job. Seconds are wall clock of one rank, added up over ranks.
 
     ``compiles``: how many compiles the daemon ran for this job; when it cannot be asked, how many the ranks caused.
+    ``regions``: graphs of Dynamo by what became of them (``RegionResult``); ``whole_graphs``: by why they were not cut
+    (``WholeReason``); ``region_pieces``, ``region_distinct``: pieces of those that were, and distinct ones within each.
     ``notes``: what the numbers leave out, as sentences for people.
     """
 
@@ -57,13 +60,17 @@ class RunReport:
     load_seconds: float
     local_compile_seconds: float
     fallbacks: Mapping[str, int]
+    regions: Mapping[str, int]
+    whole_graphs: Mapping[str, int]
+    region_pieces: int
+    region_distinct: int
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
         """For scripts; field names are stable."""
         return {
             **{field.name: getattr(self, field.name) for field in dataclasses.fields(self)},
-            "fallbacks": dict(self.fallbacks),
+            **{name: dict(getattr(self, name)) for name in ("fallbacks", "regions", "whole_graphs")},
             "fallbacks_total": sum(self.fallbacks.values()),
             "notes": list(self.notes),
         }
@@ -153,9 +160,17 @@ def _report(job: str, total: RankStats, seen: int, world: int, daemon: JobSummar
         wait_seconds=round(total.wait_seconds, 3),
         load_seconds=round(total.load_seconds, 3),
         local_compile_seconds=round(total.local_compile_seconds, 3),
-        fallbacks=dict(sorted(total.fallbacks.items(), key=lambda item: (-item[1], item[0]))),
+        fallbacks=_most_first(total.fallbacks),
+        regions=_most_first(total.regions),
+        whole_graphs=_most_first(total.whole_graphs),
+        region_pieces=total.region_pieces,
+        region_distinct=total.region_distinct,
         notes=tuple(said),
     )
+
+
+def _most_first(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def as_text(report: RunReport) -> list[str]:
@@ -169,6 +184,7 @@ def as_text(report: RunReport) -> list[str]:
             f"  saved      {words.duration(report.saved_seconds)} of compiling, summed over the ranks "
             f"(they waited {words.duration(report.wait_seconds)})",
         ]
+    lines += _regions(report)
     total = sum(report.fallbacks.values())
     if total:
         local = words.duration(report.local_compile_seconds)
@@ -183,3 +199,16 @@ def as_text(report: RunReport) -> list[str]:
             note, _WIDTH, initial_indent="  note       ", subsequent_indent=" " * 13, break_long_words=False
         )
     return lines
+
+
+def _regions(report: RunReport) -> list[str]:
+    """One line, when regions were on: a graph that was compiled whole because they are off is as the user wants it."""
+    cut, whole = report.regions.get(RegionResult.COMPOSED, 0), sum(report.whole_graphs.values())
+    said = []
+    if cut:
+        pieces = f"{words.count(report.region_pieces, 'piece')}, {report.region_distinct} distinct"
+        said.append(f"{words.count(cut, 'graph')} cut into {pieces}")
+    if whole:
+        reasons = ", ".join(f"{number} × {words.plain(reason)}" for reason, number in report.whole_graphs.items())
+        said.append(f"{words.count(whole, 'graph')} compiled whole ({reasons})")
+    return [f"  regions    {'; '.join(said)}"] if said else []

@@ -86,6 +86,17 @@ class AdminService(AdminServiceServicer):
         for part in parts:
             await context.write(pb.GetTimelineResponse(timeline=part))
 
+    async def GetCuts(self, request: pb.GetCutsRequest, context: _Context) -> pb.GetCutsResponse:
+        """How graphs were cut."""
+        if request.job and request.key:
+            raise InvalidRequest("cuts are asked for by job or by key, not by both.")
+        if request.key:
+            _scoped(request.key, check_key_prefix)
+        cuts, dropped = self._accounts.cuts(current_caller(), job=request.job, key=request.key)
+        if not cuts:
+            raise NotFound(_no_cut(request, dropped))
+        return pb.GetCutsResponse(cuts=cuts, dropped=dropped)
+
     async def ListEntries(self, request: pb.ListEntriesRequest, context: _Context) -> pb.ListEntriesResponse:
         """One page of the store."""
         size = request.page_size or _PAGE
@@ -158,6 +169,15 @@ class AdminService(AdminServiceServicer):
 
 def _no_such_job(job: str) -> str:
     return f"no rank of the job {job[:80]!r} was seen, or it was long ago."
+
+
+def _no_cut(request: pb.GetCutsRequest, dropped: int) -> str:
+    older = f" {dropped} older ones are not kept." if dropped else ""
+    if request.key:
+        return f"no rank told of a graph that was compiled under a key with the beginning {request.key[:12]}.{older}"
+    if request.job:
+        return f"no rank of the job {request.job[:80]!r} told how its graphs were cut.{older}"
+    return "no rank told yet how its graphs were cut."
 
 
 def _scoped(key: str, check: Callable[[str], str]) -> str:

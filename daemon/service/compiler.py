@@ -20,7 +20,7 @@ from inductord.daemon.dispatch import Dispatcher, Waiter
 from inductord.daemon.errors import ArtifactLost, GaveUp, OverLimit, ServiceError
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics, Result
-from inductord.daemon.orders import Order, check_key, check_requester, check_stats, check_trace, parse_order
+from inductord.daemon.orders import Order, check_cuts, check_key, check_requester, check_stats, check_trace, parse_order
 from inductord.daemon.outbox import Broken, Delivery, Event
 from inductord.daemon.service.errors import rejection
 from inductord.daemon.service.stream import CompileStream, GraphUnavailable
@@ -115,8 +115,11 @@ class CompilerService(CompilerServiceServicer):
     async def ReportRank(self, request: pb.ReportRankRequest, context: _Context) -> pb.ReportRankResponse:
         """Take a rank's account of itself."""
         requester, jobs = check_requester(request.requester), self._account.jobs
-        self._metrics.rank_reported(requester, jobs.report(requester, check_stats(request.stats)))
-        taken = jobs.traced(requester, check_trace(request.trace))
+        # All of it is checked before any of it counts.
+        stats, trace, cuts = check_stats(request.stats), check_trace(request.trace), check_cuts(request.cuts)
+        self._metrics.rank_reported(requester, jobs.report(requester, stats))
+        taken = jobs.traced(requester, trace)
+        jobs.cuts.add(requester, cuts)
         return pb.ReportRankResponse(answered_unix=time.time(), taken=taken)
 
     async def Compile(self, requests: AsyncIterator[pb.CompileRequest], context: _Context) -> None:

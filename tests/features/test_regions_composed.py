@@ -49,7 +49,7 @@ class Composing:
         found = plan(gm, minimum=0)
         assert isinstance(found, Plan), found
         try:
-            composed = compile_regions(gm, example_inputs, found, self._inner, self.options)
+            composed, _ = compile_regions(gm, example_inputs, found, self._inner, self.options)
         except NotCut as reason:
             self.refused.append(reason.reason)
             return gm.forward

@@ -13,6 +13,7 @@ from support.prometheus import DASHBOARDS, Prometheus, running_prometheus
 from support.rank import key_of, rank
 from support.training import NO_GRAPH_CACHE, torchrun, train
 
+from inductord.daemon.client import AdminClient
 from inductord.v1 import compiler_pb2 as pb
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 RANKS = 2
 # Panels that the documentation lists as empty on a cluster that is well and has no Ray.
 EMPTY = {"Worker failures"}
+AUTO = {"INDUCTORD_REGIONS": "auto", **NO_GRAPH_CACHE}
 NO_RAY = ("ray_", 'pool="ray"} == 1')
 
 
@@ -42,9 +44,10 @@ async def test_every_expression_finds_what_a_job_did(real_daemon: DaemonProcess,
         # Increase is counted from the second scrape that succeeds.
         wait_until(lambda: prometheus.values("sum_over_time(up[1h]) > 1") != [], "it has scraped twice")
         job = torchrun(RANKS, "tiny.py")
-        ended = train(tmp_path / "job", job, real_daemon.address, INDUCTORD_JOB="seen", **NO_GRAPH_CACHE)
+        ended = train(tmp_path / "job", job, real_daemon.address, INDUCTORD_JOB="seen", **AUTO)
         assert (ended.code, ended.fallbacks) == (0, {}), ended.err
         assert ended.count("first_launches") == RANKS * 2  # forward and backward
+        _check_cuts(real_daemon, ended.keys)
         await _trouble(real_daemon)
         trouble = 'inductord_job_fallbacks_total{job="another"} > 0'  # other tests have used this daemon too
         wait_until(lambda: prometheus.values(trouble) != [], "it has scraped all of it")
@@ -58,6 +61,16 @@ async def test_every_expression_finds_what_a_job_did(real_daemon: DaemonProcess,
         _check_dashboards(prometheus)
         _check_rules(prometheus)
         _check_exemplars(prometheus, ended.keys)
+
+
+def _check_cuts(daemon: DaemonProcess, keys: set[str]) -> None:
+    """A graph that is too small for regions says so, under the key of its forward graph; both ranks told the same."""
+    with AdminClient(daemon.address) as client:
+        (told,) = client.cuts(job="seen").cuts
+        (key,) = (each.hex() for each in told.cut.keys)
+        assert list(client.cuts(key=key).cuts) == [told]
+    assert (told.cut.whole, list(told.ranks)) == ("too_small", [0, 1])
+    assert key in keys
 
 
 async def _trouble(daemon: DaemonProcess) -> None:

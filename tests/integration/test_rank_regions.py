@@ -8,6 +8,8 @@ import pytest
 from support.daemon import DaemonProcess
 from support.training import NO_GRAPH_CACHE, Ended, Running, environment, python, train
 
+from inductord.daemon.client import AdminClient
+
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
 DEPTHS = ("3", "5")
@@ -40,6 +42,26 @@ def test_the_layers_of_both_models_are_compiled_once(served: Ended) -> None:
     assert served.fallbacks == {}
     assert served.count("led") == len(served.keys) == distinct
     assert served.count("hits") == distinct
+
+
+def test_the_daemon_can_say_how_each_graph_was_cut_and_which_piece_a_key_is_of(
+    served: Ended, real_daemon: DaemonProcess
+) -> None:
+    (report,) = served.reports
+    with AdminClient(real_daemon.address) as client:
+        told = {key: client.cuts(key=key).cuts for key in served.keys}
+    # Each key is forward or backward of a piece that all graphs with that piece have.
+    cuts = {
+        told_cut.cut.SerializeToString(deterministic=True): told_cut.cut for each in told.values() for told_cut in each
+    }
+    assert len(cuts) == len(DEPTHS)
+    assert sum(cut.pieces for cut in cuts.values()) == int(report["region_pieces"])
+    assert sum(cut.distinct for cut in cuts.values()) == int(report["region_distinct"])
+    for cut in cuts.values():
+        assert (cut.whole, len(cut.distinct_pieces)) == ("", cut.distinct)
+        assert sum(piece.times for piece in cut.distinct_pieces) == cut.pieces
+        assert {len(piece.keys) for piece in cut.distinct_pieces} == {2}
+    assert {key.hex() for cut in cuts.values() for piece in cut.distinct_pieces for key in piece.keys} == served.keys
 
 
 def test_the_numbers_are_those_of_the_same_pieces_compiled_by_the_rank(served: Ended, alone: Running) -> None:

@@ -56,7 +56,7 @@ def compose(name: str) -> dict[str, Any]:
         if isinstance(found, Whole):
             graphs.append(found.reason)
             return gm.forward
-        composed = compile_regions(gm, example_inputs, found, as_it_is, {})
+        composed, _ = compile_regions(gm, example_inputs, found, as_it_is, {})
         graphs.append([len(found.pieces), found.distinct])
         return composed
 

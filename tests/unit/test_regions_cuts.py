@@ -18,9 +18,10 @@ from torch import fx
 from inductord.compiler.regions import canonical, facts
 from inductord.compiler.regions.extract import extract
 from inductord.compiler.regions.find import plan
-from inductord.compiler.regions.plan import Plan, Whole
+from inductord.compiler.regions.plan import Piece, Plan, Whole
 from inductord.compiler.regions.reasons import WholeReason
-from inductord.compiler.regions.render import render
+from inductord.compiler.regions.render import describe, headline, left_out, piece_lines
+from inductord.daemon.orders import MAX_CUT_BYTES
 
 pytestmark = pytest.mark.unit
 
@@ -296,7 +297,24 @@ def test_a_process_with_other_hashes_cuts_alike(tmp_path: Path) -> None:
 
 def test_a_plan_in_words() -> None:
     graph = decoder(5)
-    first, *shapes = render(graph, planned(graph)).splitlines()
-    assert first.startswith("a graph of 260 nodes in 11 pieces, 4 of them distinct with ")
-    assert [line.partition(" times")[0] for line in shapes] == ["  0: 1", "  1: 5", "  2: 4", "  3: 1"]
-    assert shapes[-1].endswith(f"hands on {planned(graph).pieces[-1].outputs[0]}")
+    keys = [[f"{number:064x}"] for number in range(4)]
+    cut = describe(260, planned(graph), keys)
+    assert headline(cut).startswith("a graph of 260 nodes in 11 pieces, 4 of them distinct with ")
+    lines = piece_lines(cut)
+    assert [line.partition(" times")[0] for line in lines] == ["0: 1", "1: 5", "2: 4", "3: 1"]
+    assert lines[-1].endswith(f"hands on {planned(graph).pieces[-1].outputs[0]}")
+    assert left_out(cut) == ""
+    assert [[key.hex() for key in piece.keys] for piece in cut.distinct_pieces] == keys
+
+
+def test_a_plan_for_the_daemon_is_bounded() -> None:
+    names = tuple("n" * 1000 for _ in range(50))
+    pieces = tuple(Piece(names, names, names, shape) for shape in range(100))
+    cut = describe(5000, Plan(pieces, 100, "x" * 5000), [[f"{n:064x}" for n in range(50)]] * 100)
+    assert cut.ByteSize() < MAX_CUT_BYTES
+    assert (cut.pieces, cut.distinct, cut.distinct_nodes, left_out(cut)) == (
+        100,
+        100,
+        5000,
+        "and 60 more distinct pieces",
+    )

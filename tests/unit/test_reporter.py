@@ -5,11 +5,13 @@ import dataclasses
 import pytest
 
 from inductord.compiler.client import Client, Unavailable
+from inductord.compiler.cut_log import MAX_CUTS, MAX_CUTS_A_REPORT, CutLog, note_key, noting_keys
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.reporter import Reporter
 from inductord.compiler.settings import from_environment
 from inductord.compiler.telemetry import Telemetry
 from inductord.v1 import compiler_pb2 as pb
+from inductord.v1.cut_pb2 import GraphCut
 
 pytestmark = pytest.mark.unit
 
@@ -21,14 +23,17 @@ class Daemon(Client):
     lost: bool = False
     connected: bool = True
     reports: list[pb.RankStats] = dataclasses.field(default_factory=list)
+    cuts: list[list[int]] = dataclasses.field(default_factory=list)
 
-    def report(self, requester: pb.Requester, stats: pb.RankStats, trace: pb.RankTrace) -> pb.ReportRankResponse | None:
+    def report(self, request: pb.ReportRankRequest) -> pb.ReportRankResponse | None:
         if self.lost:
             raise Unavailable(Fallback.DAEMON_LOST, "gone")
         if not self.connected:
             return None
-        self.reports.append(pb.RankStats.FromString(stats.SerializeToString()))  # as the wire copies it
-        return pb.ReportRankResponse(taken=trace.first + len(trace.spans))
+        taken = pb.ReportRankRequest.FromString(request.SerializeToString())  # as the wire copies it
+        self.reports.append(taken.stats)
+        self.cuts.append([cut.nodes for cut in taken.cuts])
+        return pb.ReportRankResponse(taken=taken.trace.first + len(taken.trace.spans))
 
 
 def made(daemon: Daemon) -> tuple[Telemetry, Reporter]:
@@ -56,6 +61,31 @@ def test_a_span_alone_is_reason_enough() -> None:
     reporter.now()
     reporter.now()
     assert len(daemon.reports) == 1
+
+
+def test_a_cut_is_told_once_and_again_when_it_was_not_taken() -> None:
+    daemon = Daemon(lost=True)
+    telemetry, reporter = made(daemon)
+    for _ in range(2):  # a frame that is compiled again, cut as it was
+        telemetry.cuts.add(GraphCut(nodes=1))
+        reporter.now()
+    daemon.lost = False
+    for nodes in range(MAX_CUTS_A_REPORT + 2):
+        telemetry.cuts.add(GraphCut(nodes=nodes + 1))
+    for _ in range(3):
+        reporter.now()
+    assert daemon.cuts == [[*range(1, MAX_CUTS_A_REPORT + 1)], [MAX_CUTS_A_REPORT + 1, MAX_CUTS_A_REPORT + 2]]
+
+
+def test_the_newest_cuts_are_kept() -> None:
+    log = CutLog()
+    for nodes in range(MAX_CUTS + 3):
+        log.add(GraphCut(nodes=nodes))
+    assert log.untold()[0].nodes == 3
+    with noting_keys() as keys:
+        note_key("ab" * 32)
+    note_key("cd" * 32)
+    assert keys == ["ab" * 32]
 
 
 @pytest.mark.parametrize("trouble", [{"lost": True}, {"connected": False}])

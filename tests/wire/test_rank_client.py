@@ -274,10 +274,11 @@ def test_a_forked_process_has_its_own_connection(daemon: DaemonProcess) -> None:
 def test_counts_of_a_rank_reach_the_daemon(daemon: DaemonProcess, asker: Callable[..., Asker]) -> None:
     asking = asker(daemon)
     stats = pb.RankStats(requests=3, fallbacks={"daemon_busy": 2})
+    report = pb.ReportRankRequest(requester=REQUESTER, stats=stats)
     # Without a connection there is nobody to tell, and no harm.
-    assert asking.client.report(REQUESTER, stats, pb.RankTrace()) is None
+    assert asking.client.report(report) is None
     asking(script(["size", 12]))
-    assert asking.client.report(REQUESTER, stats, pb.RankTrace()) is not None
+    assert asking.client.report(report) is not None
     with daemon.channel() as channel:
         request = admin_pb2.GetJobRequest(job="client")
         job = admin_pb2_grpc.AdminServiceStub(channel).GetJob(request, timeout=DEADLINE_S).job

@@ -1,4 +1,5 @@
 from inductord.v1 import compiler_pb2 as _compiler_pb2
+from inductord.v1 import cut_pb2 as _cut_pb2
 from inductord.v1 import timeline_pb2 as _timeline_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -287,6 +288,32 @@ class Timeline(_message.Message):
     compiles_dropped: int
     ranks: _containers.RepeatedCompositeFieldContainer[_timeline_pb2.RankTimeline]
     def __init__(self, job: _Optional[_Union[JobSummary, _Mapping]] = ..., taken_unix: _Optional[float] = ..., compiles: _Optional[_Iterable[_Union[_timeline_pb2.CompileRecord, _Mapping]]] = ..., compiles_dropped: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[_timeline_pb2.RankTimeline, _Mapping]]] = ...) -> None: ...
+
+class GetCutsRequest(_message.Message):
+    __slots__ = ("job", "key")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    key: str
+    def __init__(self, job: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
+
+class GetCutsResponse(_message.Message):
+    __slots__ = ("cuts", "dropped")
+    CUTS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    cuts: _containers.RepeatedCompositeFieldContainer[JobCut]
+    dropped: int
+    def __init__(self, cuts: _Optional[_Iterable[_Union[JobCut, _Mapping]]] = ..., dropped: _Optional[int] = ...) -> None: ...
+
+class JobCut(_message.Message):
+    __slots__ = ("job", "cut", "ranks")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    CUT_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    cut: _cut_pb2.GraphCut
+    ranks: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, job: _Optional[str] = ..., cut: _Optional[_Union[_cut_pb2.GraphCut, _Mapping]] = ..., ranks: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListEntriesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

@@ -34,6 +34,11 @@ class AdminServiceStub(object):
                 request_serializer=inductord_dot_v1_dot_admin__pb2.GetTimelineRequest.SerializeToString,
                 response_deserializer=inductord_dot_v1_dot_admin__pb2.GetTimelineResponse.FromString,
                 )
+        self.GetCuts = channel.unary_unary(
+                '/inductord.v1.AdminService/GetCuts',
+                request_serializer=inductord_dot_v1_dot_admin__pb2.GetCutsRequest.SerializeToString,
+                response_deserializer=inductord_dot_v1_dot_admin__pb2.GetCutsResponse.FromString,
+                )
         self.ListEntries = channel.unary_unary(
                 '/inductord.v1.AdminService/ListEntries',
                 request_serializer=inductord_dot_v1_dot_admin__pb2.ListEntriesRequest.SerializeToString,
@@ -101,6 +106,18 @@ class AdminServiceServicer(object):
         one: merge them in order. The first has the job, the time and the compiles, the others have ranks.
 
         Errors: NOT_FOUND as for GetJob, and when no job's name was given and no job was seen.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCuts(self, request, context):
+        """How graphs of Dynamo were cut into pieces or why they were not, told last first: those that a key belongs to, or those of
+        one job.
+
+        Errors:
+        NOT_FOUND        none is known, or it was long ago.
+        INVALID_ARGUMENT both a job and a key are given, or the key has fewer than 6 digits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -196,6 +213,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.GetTimeline,
                     request_deserializer=inductord_dot_v1_dot_admin__pb2.GetTimelineRequest.FromString,
                     response_serializer=inductord_dot_v1_dot_admin__pb2.GetTimelineResponse.SerializeToString,
+            ),
+            'GetCuts': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCuts,
+                    request_deserializer=inductord_dot_v1_dot_admin__pb2.GetCutsRequest.FromString,
+                    response_serializer=inductord_dot_v1_dot_admin__pb2.GetCutsResponse.SerializeToString,
             ),
             'ListEntries': grpc.unary_unary_rpc_method_handler(
                     servicer.ListEntries,
@@ -307,6 +329,23 @@ class AdminService(object):
         return grpc.experimental.unary_stream(request, target, '/inductord.v1.AdminService/GetTimeline',
             inductord_dot_v1_dot_admin__pb2.GetTimelineRequest.SerializeToString,
             inductord_dot_v1_dot_admin__pb2.GetTimelineResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetCuts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/inductord.v1.AdminService/GetCuts',
+            inductord_dot_v1_dot_admin__pb2.GetCutsRequest.SerializeToString,
+            inductord_dot_v1_dot_admin__pb2.GetCutsResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -1,3 +1,4 @@
+from inductord.v1 import cut_pb2 as _cut_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -300,14 +301,16 @@ class LookupResponse(_message.Message):
     def __init__(self, states: _Optional[_Iterable[_Union[KeyState, str]]] = ...) -> None: ...
 
 class ReportRankRequest(_message.Message):
-    __slots__ = ("requester", "stats", "trace")
+    __slots__ = ("requester", "stats", "trace", "cuts")
     REQUESTER_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
+    CUTS_FIELD_NUMBER: _ClassVar[int]
     requester: Requester
     stats: RankStats
     trace: RankTrace
-    def __init__(self, requester: _Optional[_Union[Requester, _Mapping]] = ..., stats: _Optional[_Union[RankStats, _Mapping]] = ..., trace: _Optional[_Union[RankTrace, _Mapping]] = ...) -> None: ...
+    cuts: _containers.RepeatedCompositeFieldContainer[_cut_pb2.GraphCut]
+    def __init__(self, requester: _Optional[_Union[Requester, _Mapping]] = ..., stats: _Optional[_Union[RankStats, _Mapping]] = ..., trace: _Optional[_Union[RankTrace, _Mapping]] = ..., cuts: _Optional[_Iterable[_Union[_cut_pb2.GraphCut, _Mapping]]] = ...) -> None: ...
 
 class RankStats(_message.Message):
     __slots__ = ("requests", "hits", "joined", "led", "fallbacks", "wait_seconds", "load_seconds", "key_seconds", "serialize_seconds", "local_compile_seconds", "saved_seconds", "keys", "artifact_bytes", "graph_bytes", "dynamo_seconds", "aot_seconds", "first_launch_seconds", "first_launches", "recompiles", "guard_failures", "regions", "whole_graphs", "region_pieces", "region_distinct", "remote_caches")
