@@ -1,10 +1,14 @@
 """Daemons whose pool is a Ray cluster: what they ask of it, and how Ray itself fares.
 
-The row of Ray's own metrics needs Prometheus to scrape Ray as well, see docs/monitoring.md.
+The row of Ray's own metrics needs Prometheus to scrape Ray as well, see docs/monitoring.md. Their names are Ray's, and a test
+asks a real one for them.
 """
 
 from _parts import NODE, Query, bars, board, heat, lines, number
 from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+_CLUSTER = 'cluster=~"$cluster"'
+"""Of Ray's own metrics: a cluster has one Ray, in whatever namespace."""
 
 _ON_RAY = f'and on (instance) (inductord_pool_serving{{{NODE},pool="ray"}} == 1)'
 
@@ -172,39 +176,52 @@ def made() -> Dashboard:
                         "Cores in use, and cores that there are.",
                         [
                             Query(
-                                "sum(ray_node_cpu_utilization * ray_node_cpu_count) / 100",
+                                f"sum(ray_node_cpu_utilization{{{_CLUSTER}}} * ray_node_cpu_count{{{_CLUSTER}}}) / 100",
                                 "in use",
                             ),
-                            Query("sum(ray_node_cpu_count)", "there are"),
+                            Query(f"sum(ray_node_cpu_count{{{_CLUSTER}}})", "there are"),
                         ],
                     ),
                     lines(
                         "Memory of Ray's nodes",
                         "Bytes in use, and bytes that there are.",
                         [
-                            Query("sum(ray_node_mem_used)", "in use"),
-                            Query("sum(ray_node_mem_total)", "there are"),
+                            Query(f"sum(ray_node_mem_used{{{_CLUSTER}}})", "in use"),
+                            Query(f"sum(ray_node_mem_total{{{_CLUSTER}}})", "there are"),
                         ],
                         unit="bytes",
                     ),
                     lines(
                         "Object store",
                         "Bytes by where they lie; graphs and artifacts travel through it.",
-                        [Query("sum by (Location) (ray_object_store_memory)", "{{Location}}")],
+                        [Query(f"sum by (Location) (ray_object_store_memory{{{_CLUSTER}}})", "{{Location}}")],
                         unit="bytes",
                         stacked=True,
                     ),
                     lines(
                         "Actors",
-                        "Actors by state; each worker is one.",
-                        [Query("sum by (State) (ray_actors)", "{{State}}")],
+                        "Actors that are not dead, by name and state; each worker is one, the registry another.",
+                        # Their processes tell of them too, in states of their own.
+                        [
+                            Query(
+                                f'sum by (Name, State) (ray_actors{{{_CLUSTER},Source="gcs",State!="DEAD"}})',
+                                "{{Name}} {{State}}",
+                            )
+                        ],
                         stacked=True,
                         width=12,
                     ),
                     lines(
                         "Tasks",
-                        "Tasks by state.",
-                        [Query("sum by (State) (ray_tasks)", "{{State}}")],
+                        "Calls of actors, and tasks, that are not done, by state.",
+                        # Those that are done are counted for ever. Caller and callee tell at different times, and the sum of
+                        # both may be less than nothing for a moment.
+                        [
+                            Query(
+                                f'clamp_min(sum by (State) (ray_tasks{{{_CLUSTER},State!~"FINISHED|FAILED"}}), 0)',
+                                "{{State}}",
+                            )
+                        ],
                         stacked=True,
                         width=12,
                     ),

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 _DAEMON = "cluster, namespace, node, instance"
-_RUNBOOKS = "https://github.com/inductord/inductord/blob/main/docs/runbooks"
+# Where people read the pages is known where the rules are deployed, not here: an external label of Prometheus says it.
+_RUNBOOKS = '{{ or $externalLabels.inductord_runbooks "docs/runbooks" }}'
 _SERVED = 'inductord_compile_requests_total{result=~"hit|joined|led"}'
 _FALLBACKS = 'inductord_fallback_total{reason!="disabled"}'
 _NO_POOL = 'inductord_compile_failures_total{reason="pool_unavailable"}'

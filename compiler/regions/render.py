@@ -77,4 +77,5 @@ def left_out(cut: GraphCut) -> str:
 
 def _line(number: int, piece: CutPiece) -> str:
     named = ", ".join(piece.output_names) + (", …" if piece.outputs > len(piece.output_names) else "")
-    return f"{number}: {piece.times} times, {piece.nodes} nodes, {piece.first} to {piece.last}; hands on {named}"
+    times = "once" if piece.times == 1 else f"{piece.times} times"
+    return f"{number}: {times}, {piece.nodes} nodes, {piece.first} to {piece.last}; hands on {named}"

@@ -1,6 +1,6 @@
 """Draws the dashboards from what a running Prometheus says, without Grafana: a page each, and a picture of it.
 
-    python dashboards/preview/preview.py --prometheus http://127.0.0.1:9090 --out docs/images [--minutes 15] [--job NAME]
+    python dashboards/preview/preview.py --prometheus http://127.0.0.1:9090 --out docs/images [--minutes 15] [--job NAME] [--only BOARD]
 
 Needs the Python package plotly and Chromium. It knows the kinds of panels that the dashboards here have, and no more.
 """
@@ -107,8 +107,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--job", default=_ANY, help="job that the dashboard of jobs shows")
+    parser.add_argument("--only", default="*", metavar="BOARD", help="one dashboard, such as inductord-ray")
     args = parser.parse_args()
-    for path in sorted(_DASHBOARDS.glob("*.json")):
+    for path in sorted(_DASHBOARDS.glob(f"{args.only}.json")):
         text, height = page(json.loads(path.read_text(encoding="utf-8")), args.prometheus, args.minutes, args.job)
         file = args.out / f"dashboard-{path.stem.removeprefix('inductord-')}.png"
         picture(text, height, file)

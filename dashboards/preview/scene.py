@@ -1,13 +1,15 @@
 """Plays some jobs on a daemon, so that a preview has something to show: ranks that ask, wait, report, and one that lags.
 
-    python dashboards/preview/scene.py [--minutes 6]
+    python dashboards/preview/scene.py [--minutes 6] [--ray]
 
 Starts a daemon whose workers need no torch, and a Prometheus that scrapes it; prints the Prometheus's URL when all jobs have
-been played, and keeps both until it is interrupted. What the ranks do is made up; daemon, metrics and rules are real.
+been played, and keeps both until it is interrupted. What the ranks do is made up; daemon, metrics and rules are real, and, with
+``--ray``, the Ray cluster on which the workers run.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import random
 import sys
@@ -16,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
+from support.cluster import RayCluster, ray_daemon, until_connected
 from support.daemon import running_daemon
 from support.prometheus import running_prometheus
 from support.rank import key_of, rank
@@ -84,16 +87,25 @@ async def play(address: str, minutes: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=6)
+    parser.add_argument("--ray", action="store_true")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
+    settings = {"max_workers": 4, "heartbeat_seconds": 2, "store_max_bytes": "16MiB"}
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        with (
-            running_daemon(folder / "daemon", max_workers=4, heartbeat_seconds=2, store_max_bytes="16MiB") as daemon,
-            running_prometheus(folder / "prometheus", daemon.status().metrics_address) as prometheus,
-        ):
-            asyncio.run(play(daemon.address, args.minutes))
-            print(prometheus.url, flush=True)
-            sys.stdin.read()
+        listed = None
+        if args.ray:
+            cluster = RayCluster(workers=2, cpus=2, head_arguments={"include_dashboard": True, "dashboard_port": 0})
+            stack.callback(cluster.close)
+            listed = cluster.scraped
+            daemon = stack.enter_context(ray_daemon(folder / "daemon", cluster.address, **settings))
+            until_connected(daemon)
+        else:
+            daemon = stack.enter_context(running_daemon(folder / "daemon", **settings))
+        target = daemon.status().metrics_address
+        prometheus = stack.enter_context(running_prometheus(folder / "prometheus", target, ray=listed))
+        asyncio.run(play(daemon.address, args.minutes))
+        print(prometheus.url, flush=True)
+        sys.stdin.read()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Real ranks under torchrun on three nodes, and a real worker in the cluster: one compile of each graph for all of them; and
-the right losses when the cluster goes away while it compiles."""
+the right losses when the cluster goes away while it compiles. A real Prometheus scrapes the daemons and Ray, and every
+expression of the dashboard of Ray is run on it."""
 
 import contextlib
 import json
@@ -11,6 +12,7 @@ import pytest
 from support.cluster import RayCluster, ray_daemon, until_connected
 from support.daemon import wait_until
 from support.needs import needs_module
+from support.prometheus import running_prometheus
 from support.scrape import nonzero
 from support.training import NO_GRAPH_CACHE, Running, environment, python, torchrun
 
@@ -19,12 +21,14 @@ pytestmark = [pytest.mark.cluster, pytest.mark.integration, pytest.mark.timeout(
 DAEMONS = 3
 RANKS = 4
 GRAPHS = 2
+# What the documentation lists as empty on a cluster that is well.
+EMPTY = {"Worker failures"}
 
 
 @pytest.fixture
 def one_node() -> Iterator[RayCluster]:
     needs_module("ray")
-    cluster = RayCluster(workers=1, cpus=2)
+    cluster = RayCluster(workers=1, cpus=2, head_arguments={"include_dashboard": True, "dashboard_port": 0})
     yield cluster
     cluster.close()
 
@@ -44,6 +48,8 @@ def test_three_nodes_of_four_ranks_compile_each_graph_once_and_train_on_without_
             stack.enter_context(ray_daemon(tmp_path / f"{number}", one_node.address, **settings))
             for number in range(DAEMONS)
         ]
+        targets = [daemon.status().metrics_address for daemon in daemons]
+        prometheus = stack.enter_context(running_prometheus(tmp_path / "prometheus", *targets, ray=one_node.scraped))
         jobs = []
         for daemon in daemons:
             until_connected(daemon)
@@ -61,6 +67,11 @@ def test_three_nodes_of_four_ranks_compile_each_graph_once_and_train_on_without_
         assert sum(job.count("requests") for job in ended) == DAEMONS * RANKS * GRAPHS
         assert sum(daemon.status().totals.compiles for daemon in daemons) == GRAPHS
         assert daemons[0].status().pool.cluster.compiles == GRAPHS
+
+        # Ray's agents tell what happened every few seconds.
+        wait_until(lambda: prometheus.empty_panels(["inductord-ray"]) == EMPTY, "each panel has data")
+        assert prometheus.values('sum(inductord_pool_serving{pool="ray"})') == [DAEMONS]
+        assert prometheus.values('sum(ray_actors{Source="gcs",Name="CompileActor",State="ALIVE"})') == [1]
 
         # The head goes away while a worker has a graph: each node's own pool compiles it.
         before = daemons[0].status().pool.cluster.compiles

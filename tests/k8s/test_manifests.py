@@ -131,9 +131,6 @@ def test_ports_are_those_on_which_the_daemon_listens(overlay: str) -> None:
         for each in rule.get("ports", [])
     }
     assert named <= ports.keys()
-    for monitor in objects(root):
-        if monitor["kind"] == "PodMonitor":
-            assert {each["port"] for each in monitor["spec"]["podMetricsEndpoints"]} <= ports.keys()
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -154,8 +151,27 @@ def test_selectors_find_the_daemon(overlay: str) -> None:
     root = f"overlays/{overlay}"
     labels = the(root, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
     selectors = [the(root, "DaemonSet")["spec"]["selector"]["matchLabels"], the(root, "Service")["spec"]["selector"]]
-    selectors += [each["spec"]["selector"]["matchLabels"] for each in objects(root) if each["kind"] == "PodMonitor"]
     assert all(selector.items() <= labels.items() for selector in selectors)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_monitors_find_pods_that_have_their_port(overlay: str) -> None:
+    root = f"overlays/{overlay}"
+    templates = [template for each in objects(root) for _, template in pod_templates(each)]
+    for monitor in (each for each in objects(root) if each["kind"] == "PodMonitor"):
+        found = [each for each in templates if _selects(monitor["spec"]["selector"], each["metadata"]["labels"])]
+        assert found, monitor["metadata"]["name"]
+        wanted = {each["port"] for each in monitor["spec"]["podMetricsEndpoints"]}
+        for template in found:
+            ports = {port["name"] for part in template["spec"]["containers"] for port in part.get("ports", [])}
+            assert wanted <= ports
+
+
+def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        each["operator"] == "In" and labels.get(each["key"]) in each["values"]
+        for each in selector.get("matchExpressions", [])
+    )
 
 
 def test_the_release_is_that_of_the_program() -> None:

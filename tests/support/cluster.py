@@ -52,6 +52,13 @@ class RayCluster:
         """What ``RAY_ADDRESS`` takes."""
         return str(self._cluster.address)
 
+    @property
+    def scraped(self) -> Path:
+        """What the head, if it has a dashboard, lists for Prometheus."""
+        path = self.folder / "prom_metrics_service_discovery.json"
+        wait_until(path.is_file, "Ray's head says what there is to scrape")
+        return path.resolve()
+
     def add_node(self, cpus: int, **arguments: Any) -> Any:
         """One more node."""
         return self._cluster.add_node(num_cpus=cpus, object_store_memory=100 << 20, **arguments)

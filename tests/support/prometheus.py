@@ -4,10 +4,11 @@ import contextlib
 import json
 import math
 import os
+import re
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,32 @@ class Prometheus:
         found = [float(series["value"][1]) for series in self.api("query", query=expr)["result"]]
         return [value for value in found if not math.isnan(value)]
 
+    def empty_panels(self, boards: Iterable[str]) -> set[str]:
+        """Titles of panels with an expression that finds nothing, with everything chosen, over more time than a test takes."""
+        found = set()
+        for board in boards:
+            for panel in json.loads((DASHBOARDS / "grafana" / f"{board}.json").read_text())["panels"]:
+                if not all(self.values(_filled(target["expr"])) for target in panel.get("targets", [])):
+                    found.add(panel["title"])
+        return found
+
+
+def _filled(expr: str) -> str:
+    expr = re.sub(r"\$(cluster|namespace|node|job)\b", ".*", expr)
+    return expr.replace("$__rate_interval", "1h").replace("$__range", "1h")
+
 
 @contextlib.contextmanager
-def running_prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
-    """A Prometheus that scrapes ``target``, with its data in ``folder``, until the context ends."""
+def running_prometheus(folder: Path, *targets: str, ray: Path | None = None) -> Iterator[Prometheus]:
+    """A Prometheus that scrapes ``targets``, and what the file ``ray`` lists, with its data in ``folder``, until the context
+    ends."""
     needs_program("prometheus", "prometheus")
     folder.mkdir()
     config = yaml.safe_load((DASHBOARDS / "prometheus.yml").read_text())
     config["global"] |= {"scrape_interval": _INTERVAL, "scrape_timeout": _INTERVAL, "evaluation_interval": _INTERVAL}
-    config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = list(targets)
+    # Nothing else of this machine is scraped, whatever cluster may run there.
+    config["scrape_configs"][1]["file_sd_configs"][0]["files"] = [str(ray or folder / "no_ray.json")]
     rules = yaml.safe_load((DASHBOARDS / "rules" / "inductord.rules.yml").read_text())
     for group in rules["groups"]:
         group["interval"] = _INTERVAL
