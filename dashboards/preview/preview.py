@@ -1,6 +1,7 @@
 """Draws the dashboards from what a running Prometheus says, without Grafana: a page each, and a picture of it.
 
-    python dashboards/preview/preview.py --prometheus http://127.0.0.1:9090 --out docs/images [--minutes 15] [--job NAME] [--only BOARD]
+    python dashboards/preview/preview.py --prometheus http://127.0.0.1:9090 --out docs/images [--minutes 15] [--job NAME]
+        [--only BOARD]
 
 Needs the Python package plotly and Chromium. It knows the kinds of panels that the dashboards here have, and no more.
 """
