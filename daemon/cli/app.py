@@ -20,7 +20,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "report": ("report", "Show what happened in a job: as text, page or trace."),
     "store": ("store", "Look at, check, shrink and carry the stored artifacts."),
     "health": ("health", "Ask the daemon whether it serves; for probes."),
-    "explain": ("explain", "Say which parts of two keys differ."),
+    "explain": ("explain", "Say how graphs were cut, or which parts of two keys differ."),
     "token": ("token", "Make tokens, with which tenants use the daemon over TCP."),
     "config": ("config", "Show the settings in force and where each comes from."),
     "doctor": ("doctor", "Check this machine, with a mend for each finding."),

@@ -36,7 +36,9 @@ def query(url: str, expr: str, minutes: float, *, job: str, now: float) -> list[
     """Series of an expression over the last minutes, on all nodes."""
     step = step_of(minutes)
     expr = re.sub(r"\$(cluster|namespace|node)\b", ".*", expr).replace("$job", job)
-    expr = expr.replace("$__rate_interval", f"{math.ceil(4 * max(step, 5))}s").replace("$__range", f"{minutes:g}m")
+    expr = expr.replace("$__rate_interval", f"{math.ceil(4 * max(step, 5))}s").replace(
+        "$__range", f"{round(minutes * 60)}s"
+    )
     arguments = {"query": expr, "start": now - minutes * 60, "end": now, "step": step}
     with urllib.request.urlopen(f"{url}/api/v1/query_range?{urllib.parse.urlencode(arguments)}", timeout=60) as answer:
         result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
