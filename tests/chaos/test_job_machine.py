@@ -14,6 +14,7 @@ import psutil
 import pytest
 from support.cli import INDUCTORD, Cli
 from support.daemon import DaemonProcess
+from support.identity import as_user
 from support.jobs import GRAPHS, Rank, Tiny, recorded
 from support.mounts import needs_mounts, under_mounts
 from support.needs import needs, needs_program
@@ -86,11 +87,9 @@ def nobodys_folder() -> Iterator[Path]:
 
 def as_nobody(command: list[str], env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
     """Run a command as that user."""
-    # It may read what is hidden from others, such as a checkout in root's home; it may write nothing more.
-    reads = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
-    identity = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", *reads]
+    command = as_user(NOBODY, command)
     return subprocess.run(
-        [*identity, *command], env=env, cwd="/", capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False
+        command, env=env, cwd="/", capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False
     )
 
 

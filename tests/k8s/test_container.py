@@ -14,6 +14,7 @@ import psutil
 import pytest
 from support.container import Container, running
 from support.daemon import wait_until
+from support.identity import as_user
 from support.manifests import K8S, REPO, objects, the
 from support.mounts import needs_mounts
 from support.training import NO_GRAPH_CACHE, Ended, Running, environment, python, train
@@ -57,12 +58,7 @@ def start(folder: Path, address: str, **more: str) -> Running:
     env = environment(folder, address, **NO_GRAPH_CACHE, **more)
     for path in [folder, *folder.rglob("*")]:
         os.chown(path, 1000, 1000)
-    reads = [
-        "--inh-caps=-all,+dac_read_search",
-        "--ambient-caps=-all,+dac_read_search",
-    ]  # a checkout may be in root's home
-    identity = ["setpriv", "--reuid", "1000", "--regid", "1000", "--groups", str(GROUP), *reads]
-    return Running([*identity, *python("tiny.py")], env)
+    return Running(as_user(1000, python("tiny.py"), GROUP), env)
 
 
 def counts(ended: Ended) -> Mapping[str, int]:

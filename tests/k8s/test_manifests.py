@@ -26,6 +26,7 @@ from support.manifests import (
 from support.needs import needs
 
 from inductord import __version__
+from inductord.compiler.security import security_from
 from inductord.compiler.settings import from_environment
 from inductord.daemon.cli.app import inductord
 from inductord.daemon.config import ENV_PREFIX, DaemonConfig, load_config
@@ -202,10 +203,21 @@ def test_ranks_take_what_examples_give_them(example: str) -> None:
             group = settings_of("overlays/dev")["INDUCTORD_SOCKET_GROUP"]
             assert template["spec"]["securityContext"]["supplementalGroups"] == [int(group)]
         else:
-            host = "inductord.inductord" if way == "service" else "10.0.0.7"
+            host = "10.0.0.7" if way == "hostport" else "inductord.inductord"
             assert settings.address == f"tcp://{host}:7777"
             assert given["INDUCTORD_TOKEN"]["valueFrom"]["secretKeyRef"]
-            assert not mounts
+            security = security_from(env | {"INDUCTORD_TOKEN": "token"})
+            assert security.tls == (way == "mtls")
+            files = {str(path) for path in (security.ca, security.cert, security.key) if path is not None}
+            folder = "/etc/inductord/tls"
+            # The names that cert-manager gives them.
+            names = ("ca.crt", "tls.crt", "tls.key") if security.tls else ()
+            assert files == {f"{folder}/{name}" for name in names}
+            volumes = {volume["name"]: volume["secret"] for volume in template["spec"].get("volumes", [])}
+            secrets = {path: volumes[mount["name"]]["secretName"] for path, mount in mounts.items()}
+            made = [each["spec"]["secretName"] for each in objects("overlays/prod") if each["kind"] == "Certificate"]
+            assert secrets == ({folder: "inductord-client-tls"} if security.tls else {})
+            assert "inductord-client-tls" in made
 
 
 def test_documents_name_what_there_is() -> None:
