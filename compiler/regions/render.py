@@ -9,8 +9,8 @@ from inductord.v1.cut_pb2 import CutPiece, GraphCut
 
 _MOST_NAMES = 6
 _MOST_PIECES = 40
-_NAME_LENGTH = 48
-_NOTE_LENGTH = 300
+_NAME_BYTES = 48
+_NOTE_BYTES = 600
 
 
 def describe(nodes: int, plan: Plan, keys: Sequence[Iterable[str]]) -> GraphCut:
@@ -27,7 +27,7 @@ def describe(nodes: int, plan: Plan, keys: Sequence[Iterable[str]]) -> GraphCut:
         first.setdefault(piece.shape, piece)
     return GraphCut(
         nodes=nodes,
-        note=plan.note[:_NOTE_LENGTH],
+        note=_bounded(plan.note, _NOTE_BYTES),
         pieces=len(plan.pieces),
         distinct=plan.distinct,
         distinct_nodes=sum(len(piece.nodes) for piece in first.values()),
@@ -35,10 +35,10 @@ def describe(nodes: int, plan: Plan, keys: Sequence[Iterable[str]]) -> GraphCut:
             CutPiece(
                 times=occurs[piece.shape],
                 nodes=len(piece.nodes),
-                first=piece.nodes[0][:_NAME_LENGTH],
-                last=piece.nodes[-1][:_NAME_LENGTH],
+                first=_bounded(piece.nodes[0], _NAME_BYTES),
+                last=_bounded(piece.nodes[-1], _NAME_BYTES),
                 outputs=len(piece.outputs),
-                output_names=[name[:_NAME_LENGTH] for name in piece.outputs[:_MOST_NAMES]],
+                output_names=[_bounded(name, _NAME_BYTES) for name in piece.outputs[:_MOST_NAMES]],
                 keys=_digests(asked),
             )
             for piece, asked in list(zip(first.values(), keys, strict=True))[:_MOST_PIECES]
@@ -48,7 +48,12 @@ def describe(nodes: int, plan: Plan, keys: Sequence[Iterable[str]]) -> GraphCut:
 
 def describe_whole(nodes: int, reason: str, note: str, keys: Iterable[str]) -> GraphCut:
     """A graph that was compiled whole. ``reason``: a ``WholeReason``, or "off"; the rest as for ``describe``."""
-    return GraphCut(nodes=nodes, whole=reason, note=note[:_NOTE_LENGTH], keys=_digests(keys))
+    return GraphCut(nodes=nodes, whole=reason, note=_bounded(note, _NOTE_BYTES), keys=_digests(keys))
+
+
+def _bounded(text: str, most: int) -> str:
+    """``text`` as a message may have it, whatever a script called its modules or an error says."""
+    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
 
 
 def _digests(keys: Iterable[str]) -> list[bytes]:

@@ -184,7 +184,8 @@ def as_text(report: RunReport) -> list[str]:
             f"  saved      {words.duration(report.saved_seconds)} of compiling, summed over the ranks "
             f"(they waited {words.duration(report.wait_seconds)})",
         ]
-    lines += _regions(report)
+    if regions := regions_in_words(report):
+        lines.append(f"  regions    {regions}")
     total = sum(report.fallbacks.values())
     if total:
         local = words.duration(report.local_compile_seconds)
@@ -201,8 +202,8 @@ def as_text(report: RunReport) -> list[str]:
     return lines
 
 
-def _regions(report: RunReport) -> list[str]:
-    """One line, when regions were on: a graph that was compiled whole because they are off is as the user wants it."""
+def regions_in_words(report: RunReport) -> str:
+    """What became of graphs where regions were on; empty when there are none: off is what the user wants."""
     cut, whole = report.regions.get(RegionResult.COMPOSED, 0), sum(report.whole_graphs.values())
     said = []
     if cut:
@@ -211,4 +212,4 @@ def _regions(report: RunReport) -> list[str]:
     if whole:
         reasons = ", ".join(f"{number} × {words.plain(reason)}" for reason, number in report.whole_graphs.items())
         said.append(f"{words.count(whole, 'graph')} compiled whole ({reasons})")
-    return [f"  regions    {'; '.join(said)}"] if said else []
+    return "; ".join(said)

@@ -70,8 +70,9 @@ def test_three_nodes_of_four_ranks_compile_each_graph_once_and_train_on_without_
 
         # Ray's agents tell what happened every few seconds.
         wait_until(lambda: prometheus.empty_panels(["inductord-ray"]) == EMPTY, "each panel has data")
+        workers = 'sum(ray_actors{Source="gcs",Name="CompileActor",State="ALIVE"})'
+        wait_until(lambda: prometheus.values(workers) == [1], "Ray's count is that of the worker")
         assert prometheus.values('sum(inductord_pool_serving{pool="ray"})') == [DAEMONS]
-        assert prometheus.values('sum(ray_actors{Source="gcs",Name="CompileActor",State="ALIVE"})') == [1]
 
         # The head goes away while a worker has a graph: each node's own pool compiles it.
         before = daemons[0].status().pool.cluster.compiles

@@ -20,7 +20,7 @@ from inductord.compiler.regions.extract import extract
 from inductord.compiler.regions.find import plan
 from inductord.compiler.regions.plan import Piece, Plan, Whole
 from inductord.compiler.regions.reasons import WholeReason
-from inductord.compiler.regions.render import describe, headline, left_out, piece_lines
+from inductord.compiler.regions.render import describe, describe_whole, headline, left_out, piece_lines
 from inductord.daemon.orders import MAX_CUT_BYTES
 
 pytestmark = pytest.mark.unit
@@ -308,10 +308,11 @@ def test_a_plan_in_words() -> None:
 
 
 def test_a_plan_for_the_daemon_is_bounded() -> None:
-    names = tuple("n" * 1000 for _ in range(50))
+    names = tuple("ñ" * 1000 for _ in range(50))
     pieces = tuple(Piece(names, names, names, shape) for shape in range(100))
     cut = describe(5000, Plan(pieces, 100, "x" * 5000), [[f"{n:064x}" for n in range(50)]] * 100)
     assert cut.ByteSize() < MAX_CUT_BYTES
+    assert describe_whole(1, "error", "no text: \udcff " + "x" * 5000, []).note.startswith("no text: ? xxx")
     assert (cut.pieces, cut.distinct, cut.distinct_nodes, left_out(cut)) == (
         100,
         100,

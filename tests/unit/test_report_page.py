@@ -71,6 +71,7 @@ def hostile_job(words: str) -> Report:
     timeline.ranks[1].spans[0].fallback = words
     timeline.ranks[1].spans[1].compile_id = words
     timeline.job.sum.fallbacks[words] = 2
+    timeline.job.sum.whole_graphs[words] = 2
     return of_daemon(timeline)
 
 
@@ -121,6 +122,17 @@ def test_each_fallback_is_explained(reason: str) -> None:
     text = "".join(seen(page.render(of_daemon(timeline))).text)
     assert reason in text
     assert phrase(reason) in text
+
+
+def test_what_became_of_graphs_where_regions_were_on_is_said_once() -> None:
+    sums = pb.RankStats(
+        regions={"composed": 2, "whole": 1, "off": 1}, whole_graphs={"alias": 1}, region_pieces=18, region_distinct=8
+    )
+    timeline = Timeline(job=JobSummary(job="j", ranks=2, sum=sums), taken_unix=NOW)
+    words = "2 graphs cut into 18 pieces, 8 distinct; 1 graph compiled whole (1 × alias)"
+    assert "".join(seen(page.render(of_daemon(timeline))).text).count(words) == 1
+    del timeline.job.sum.whole_graphs["alias"], timeline.job.sum.regions["composed"]
+    assert "Regions:" not in page.render(of_daemon(timeline))
 
 
 def test_a_job_in_which_nothing_happened_has_a_page() -> None:
