@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from inductord.daemon.jobs import MAX_SPANS, JobRanks, JobTable
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics
-from inductord.daemon.tenancy import OWNER, Caller, split
+from inductord.daemon.tenancy import OWNER, Caller, scoped, split
 from inductord.v1.admin_pb2 import JobCut, JobSummary, Timeline, Totals
 
 MAX_TENANTS = 128
@@ -74,10 +74,17 @@ class Accounts:
         not kept. Both may have a tenant and a slash before them, from the owner."""
         if not key:
             table, name = self._find(caller, job)
-            return table.cuts.of_job(name), table.cuts.dropped
-        tenant, prefix = split(key) if caller.local else (caller.tenant, key)
-        account = self._all().get(tenant)
-        return ([], 0) if account is None else (account.jobs.cuts.of_key(prefix), account.jobs.cuts.dropped)
+            before, cuts = job.removesuffix(name), table.cuts.of_job(name)
+        else:
+            tenant, prefix = split(key) if caller.local else (caller.tenant, key)
+            account = self._all().get(tenant)
+            if account is None:
+                return [], 0
+            table = account.jobs
+            before, cuts = scoped(tenant, "") if caller.local else "", table.cuts.of_key(prefix)
+        for cut in cuts:
+            cut.job = before + cut.job
+        return cuts, table.cuts.dropped
 
     def jobs(self, caller: Caller) -> Iterator[tuple[str, JobSummary]]:
         """Tenant and summary of the jobs of ``caller``; for the owner those of all tenants."""

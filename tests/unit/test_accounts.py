@@ -7,6 +7,7 @@ from inductord.daemon.accounts import MAX_TENANTS, Accounts
 from inductord.daemon.metrics.families import Metrics
 from inductord.daemon.tenancy import LOCAL, OWNER, Caller
 from inductord.v1.compiler_pb2 import Requester
+from inductord.v1.cut_pb2 import GraphCut
 
 pytestmark = pytest.mark.unit
 
@@ -35,6 +36,22 @@ def test_each_sees_its_own_and_the_owner_all(accounts: Accounts) -> None:
     named = accounts.job(LOCAL, "acme/b")
     assert named is not None
     assert named.graphs == 1
+
+
+def test_cuts_are_a_tenants_own_and_the_owner_names_the_tenant(accounts: Accounts) -> None:
+    for tenant, job in ((OWNER, "a"), ("acme", "a")):
+        asked(accounts, tenant, job)
+        accounts.of(tenant).jobs.cuts.add(Requester(job=job), [GraphCut(nodes=len(tenant), keys=[bytes.fromhex(KEY)])])
+
+    def told(who: Caller, **wanted: str) -> list[tuple[str, int]]:
+        cuts, dropped = accounts.cuts(who, **{"job": "", "key": "", **wanted})
+        assert dropped == 0
+        return [(each.job, each.cut.nodes) for each in cuts]
+
+    assert told(LOCAL, key=KEY[:6]) == told(LOCAL, job="a") == told(LOCAL) == [("a", 0)]
+    assert told(LOCAL, key=f"acme/{KEY}") == told(LOCAL, job="acme/a") == [("acme/a", 4)]
+    assert told(ACME, key=KEY) == told(ACME) == [("a", 4)]
+    assert told(BETA, key=KEY) == told(BETA) == told(BETA, job="acme/a") == told(LOCAL, key=f"gone/{KEY}") == []
 
 
 def test_a_job_of_the_owner_may_be_named_like_a_tenants(accounts: Accounts) -> None:
