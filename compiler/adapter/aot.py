@@ -278,9 +278,6 @@ def unsuitable(gm: torch.fx.GraphModule, patches: dict[str, Any]) -> NotCut | No
         if isinstance(node.meta.get("example_value"), torch.Tensor)
     ):
         return NotCut(WholeReason.MODE, "it does not come from Dynamo")
-    if TracingContext.get().ddp_optimizer_ctx is not None:
-        # It keeps AOTAutograd's account of each bucket for backward, and counts the buckets as backwards are compiled.
-        return NotCut(WholeReason.MODE, "DistributedDataParallel cut it into its buckets")
     with _config.patch(patches):
         if _config.triton.cudagraphs:
             return NotCut(WholeReason.CUDA_GRAPHS, "CUDA graphs are captured over the whole graph")

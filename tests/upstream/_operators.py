@@ -1,4 +1,4 @@
-"""Compiles PyTorch's own operators, as its test database calls them: the job of ``operators.py``. It knows nothing of inductord.
+"""Compiles PyTorch's operators as its test database calls them: the job of ``operators.py``. It knows nothing of inductord.
 
 python _operators.py EVERY
 
@@ -34,17 +34,18 @@ def digest(values: list[Any]) -> str:
     return sha.hexdigest()
 
 
+def _leaf(value: Any) -> Any:
+    """A tensor of a sample as a leaf of its own: a sample may hold views."""
+    return value.detach().clone().requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+
+
 def run(op: Any) -> str:
     """The first sample of an operator, compiled; forward, and backward where it has one."""
     torch.compiler.reset()
     torch.manual_seed(0)
     differentiable = op.supports_autograd
     sample = next(iter(op.sample_inputs("cpu", torch.float32, requires_grad=differentiable)))
-    # Leaves of their own: a sample may hold views.
-    fresh = lambda value: (
-        value.detach().clone().requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
-    )
-    call = tree_map(fresh, (sample.input, sample.args, sample.kwargs))
+    call = tree_map(_leaf, (sample.input, sample.args, sample.kwargs))
     compiled = torch.compile(lambda first, rest, more: op(first, *rest, **more))
     torch.manual_seed(0)
     out = compiled(*call)

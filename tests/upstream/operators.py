@@ -3,8 +3,8 @@
     pip install expecttest        # PyTorch's test database asks for it
     python tests/upstream/operators.py [--every 1]
 
-PyTorch's own tests of Inductor are not installed with it, its database of operators and of samples for them is. Each operator is
-compiled by plain Inductor and through a daemon, forward and backward, side by side on caches of their own; what one of them
+PyTorch's own tests of Inductor are not installed with it; its database of operators, and of samples for them, is. Each operator
+is compiled by plain Inductor and through a daemon, forward and backward, side by side on caches of their own. What one of them
 gives and the other does not, or gives differently, is listed. An hour on two cores; no part of ``make test``.
 """
 
