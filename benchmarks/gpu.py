@@ -1,14 +1,19 @@
 """GPU jobs with plain Inductor and through inductord, whose workers see no GPU: counts, losses and choices, side by side.
 
     python benchmarks/gpu.py [--json] [--ranks 2] [--modes default reduce-overhead max-autotune-no-cudagraphs]
+                             [--limit 180] [--save FILE]
 
 For each mode: the job with plain Inductor; through a daemon, all caches empty; and again as a second job, with the daemon's
 store and empty caches, where ranks also have an empty PATH: they need no compiler at all.
+A job that fails or runs past its limit is named under ``failed``, and the next mode goes on.
 """
 
 import argparse
 import itertools
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +42,8 @@ class Bench:
         command = torchrun(self._args.ranks, _TRAIN, "--mode", mode, "--layers", self._args.layers, "--out", out)
         if empty_path:
             command = ["/usr/bin/env", "PATH=/nonexistent", *command]
+        # torchrun ends its ranks when it is told to end; a rank that hangs would keep its GPU.
+        command = ["timeout", "--kill-after=30", str(self._args.limit), *command]
         report: Any = None
         if shared:
             report = run_shared(command, env, self._root / f"daemon-{mode}")
@@ -68,31 +75,57 @@ def _summary(job: dict[str, Any], plain: dict[str, Any] | None) -> dict[str, Any
     return found
 
 
+def _compared(bench: Bench, mode: str, found: dict[str, Any], save: Callable[[], None]) -> str:
+    """The three jobs of one mode: each is in ``found``, and saved, as soon as it has ended. Returns the card's name."""
+    plain = bench.job(mode, shared=False)
+    found["inductor"] = _summary(plain, None)
+    save()
+    cold = bench.job(mode, shared=True)
+    found["cold"] = _summary(cold, plain)
+    save()
+    second = bench.job(mode, shared=True, empty_path=True)
+    found["second"] = _summary(second, plain)
+    found["choices_kept"] = [row["chosen"] for row in second["ranks"]] == [row["chosen"] for row in cold["ranks"]]
+    card: str = plain["ranks"][0]["card"]
+    return card
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--modes", nargs="+", default=list(_MODES))
+    parser.add_argument("--limit", type=int, default=180, help="seconds that one job may take")
+    parser.add_argument("--save", type=Path, help="file that gets the results, anew after each job")
     args = parser.parse_args()
     results: dict[str, Any] = {}
-    card = ""
+    result: dict[str, Any] = {
+        "benchmark": "gpu",
+        "machine": machine(),
+        "card": "",
+        "ranks": args.ranks,
+        "modes": results,
+    }
+
+    def save() -> None:
+        if args.save:
+            args.save.write_text(json.dumps(result) + "\n")
+
     with temporary_folder() as root:
         bench = Bench(root, args)
         for mode in args.modes:
-            plain = bench.job(mode, shared=False)
-            cold = bench.job(mode, shared=True)
-            second = bench.job(mode, shared=True, empty_path=True)
-            card = plain["ranks"][0]["card"]
-            results[mode] = {
-                "inductor": _summary(plain, None),
-                "cold": _summary(cold, plain),
-                "second": _summary(second, plain),
-                "choices_kept": [row["chosen"] for row in second["ranks"]] == [row["chosen"] for row in cold["ranks"]],
-            }
-    result = {"benchmark": "gpu", "machine": machine(), "card": card, "ranks": args.ranks, "modes": results}
+            results[mode] = {}
+            try:
+                result["card"] = _compared(bench, mode, results[mode], save)
+            except subprocess.CalledProcessError as error:
+                past = " (past its limit)" if error.returncode == 124 else ""
+                results[mode]["failed"] = f"a job ended with exit code {error.returncode}{past}"
+            save()
     rows = [(f"{mode}, {name}", json.dumps(found)) for mode, jobs in results.items() for name, found in jobs.items()]
     show(result, rows, as_json=args.json)
+    if any("failed" in jobs for jobs in results.values()):
+        sys.exit(1)
 
 
 if __name__ == "__main__":
