@@ -5,6 +5,9 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+# A second environment: a CUDA build generates code for GPUs on machines without one, and is another version besides.
+CUDA_TORCH ?= torch==2.14.1
+CUDA_VENV ?= .venv-cuda
 POOL ?= local
 RANKS ?= 4
 STEPS ?= 20
@@ -21,10 +24,11 @@ PROTOS := $(wildcard protos/inductord/v1/*.proto)
 BIN := $(VENV)/bin
 checksum = $(firstword $(shell cat $(1) | cksum))
 LOCKED := $(VENV)/.locked-$(call checksum,requirements.lock)
-INSTALLED := $(VENV)/.installed-$(call checksum,pyproject.toml src/inductord/__init__.py)-$(firstword $(shell echo '$(CURDIR)' | cksum))
+INSTALLED := .installed-$(call checksum,pyproject.toml src/inductord/__init__.py)-$(firstword $(shell echo '$(CURDIR)' | cksum))
+CUDA_LOCKED := $(CUDA_VENV)/.locked-$(call checksum,requirements.lock)-$(CUDA_TORCH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format protos wheel lock venv k8s-tools clean
+.PHONY: help demo test test-cuda lint format protos wheel lock venv k8s-tools clean
 .SUFFIXES:
 
 help: ## Show this list
@@ -33,7 +37,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  PYTHON=$(PYTHON)  interpreter for new venvs, 3.11 or later'
-	@echo '  VENV=$(VENV)  where the environment is kept'
+	@echo '  VENV=$(VENV) CUDA_VENV=$(CUDA_VENV)  where the environments are kept'
 	@echo '  PARALLEL=$(PARALLEL)  how tests are spread; empty: one after the other'
 	@echo '  ARGS=  further arguments of pytest, such as ARGS="-m unit" or ARGS="-k hit -x"'
 	@echo '  POOL=$(POOL) RANKS=$(RANKS) STEPS=$(STEPS)  of the demo; POOL=ray compiles on Ray'
@@ -43,6 +47,10 @@ demo: venv ## Train on plain Inductor, then through inductord, and compare
 
 test: venv ## Run all tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+test-cuda: $(CUDA_VENV)/$(INSTALLED) ## Run what a CUDA build of PyTorch shows without a GPU
+	@$(CUDA_VENV)/bin/python -m pytest $(PARALLEL) $(ARGS) tests/codegen tests/features/test_features.py \
+		tests/integration/test_rank_keys.py tests/integration/test_aot_cache.py
 
 lint: venv ## Check style, types and protos
 	$(BIN)/ruff check .
@@ -76,7 +84,7 @@ lock: ## Choose the newest versions that pyproject.toml allows, and write requir
 	mv build/requirements.lock requirements.lock
 	rm -rf build/lock-venv
 
-venv: $(INSTALLED) ## Make the environment only
+venv: $(VENV)/$(INSTALLED) ## Make the environment only
 
 # torch first: when it is there, no other package can choose a different build of it.
 $(LOCKED):
@@ -86,9 +94,18 @@ $(LOCKED):
 	$(BIN)/pip install --quiet -r requirements.lock
 	@rm -f $(VENV)/.locked-* && touch $@
 
-$(INSTALLED): $(LOCKED)
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
-	@rm -f $(VENV)/.installed-* && touch $@
+$(CUDA_LOCKED):
+	$(PYTHON) -m venv --clear $(CUDA_VENV)
+	$(CUDA_VENV)/bin/pip install --quiet '$(CUDA_TORCH)'
+	grep -v '^torch==' requirements.lock > $(CUDA_VENV)/requirements.lock
+	$(CUDA_VENV)/bin/pip install --quiet -r $(CUDA_VENV)/requirements.lock
+	@touch $@
+
+$(VENV)/$(INSTALLED): $(LOCKED)
+$(CUDA_VENV)/$(INSTALLED): $(CUDA_LOCKED)
+%/$(INSTALLED):
+	$*/bin/pip install --quiet --no-deps --no-build-isolation -e .
+	@rm -f $*/.installed-* && touch $@
 
 k8s-tools: $(VENV)/k8s-tools/.made-$(call checksum,k8s/tools.txt) ## Make the environment of the checkers that tests of k8s/ use
 
@@ -98,5 +115,5 @@ $(VENV)/k8s-tools/.made-$(call checksum,k8s/tools.txt): $(LOCKED)
 	@touch $@
 
 clean: ## Remove the environment, builds and caches
-	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-cuda build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -14,7 +14,7 @@ import pytest
 pytestmark = [pytest.mark.codegen, pytest.mark.timeout(900)]
 
 if importlib.util.find_spec("triton") is None:
-    pytest.skip("needs a CUDA build of PyTorch, with triton; this one is for the CPU", allow_module_level=True)
+    pytest.skip("needs a CUDA build of PyTorch, with triton: make test-cuda has one", allow_module_level=True)
 
 import torch
 from support import gpu_graphs, gpu_models

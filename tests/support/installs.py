@@ -16,7 +16,7 @@ REPO = Path(__file__).parent.parent.parent
 # Of the floor environment's test runner, which has no floor of its own.
 RUNNER = ("hypothesis", "packaging", "pytest", "pytest-asyncio", "pytest-timeout")
 _NOT_SOURCE = shutil.ignore_patterns(
-    ".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
+    ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
 )
 
 
