@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -61,33 +61,55 @@ class AotCache:
 
     def get(self, cache: str, key: str) -> bytes | None:
         """The value that PyTorch asks for, or None."""
+        if cache == remote_cache.AOTAUTOGRAD:
+            taken = self.take(cache, key)
+            return None if taken is None else taken[0]
         if not self._wanted():
             return None
         try:
             value = self._get(cache, self._place(key))
-            if value is None or cache != remote_cache.AOTAUTOGRAD:
-                self._count(cache, "miss" if value is None else "hit")
-                return value
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a cache, PyTorch goes on without
+            self.failed(cache, "read", error)
+            return None
+        self._count(cache, "miss" if value is None else "hit")
+        return value
+
+    def take(self, cache: str, key: str) -> tuple[bytes, list[remote_cache.Named]] | None:
+        """A value and the graphs that it names, which PyTorch's local cache then has; or None."""
+        if not self._wanted():
+            return None
+        try:
+            value = self._get(cache, self._place(key))
+            if value is None:
+                self._count(cache, "miss")
+                return None
             entry = pb.AotEntry.FromString(value)
-            for graph in entry.graphs:
-                self._fetch(graph)
+            graphs = [self._fetch(graph) for graph in entry.graphs]
         except _Gone:
             self._count(cache, "miss")
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with a cache, PyTorch goes on without
-            self._failed(cache, "read", error)
-        else:
-            self._count(cache, "hit")
-            return entry.content
-        return None
+            return None
+        except Exception as error:  # noqa: BLE001 - as above
+            self.failed(cache, "read", error)
+            return None
+        self._count(cache, "hit")
+        return entry.content, graphs
 
     def put(self, cache: str, key: str, value: bytes) -> None:
         """Keep what PyTorch made."""
+        if cache == remote_cache.AOTAUTOGRAD:
+            self._keep(cache, key, lambda: self._with_graphs(value, remote_cache.named_graphs(value)))
+        else:
+            self._keep(cache, key, lambda: value)
+
+    def lay(self, cache: str, key: str, content: bytes, graphs: Sequence[remote_cache.Named] | None) -> None:
+        """Keep a value with the graphs that it names. None, or one that did not come from the daemon: it is skipped."""
+        self._keep(cache, key, lambda: self._with_graphs(content, graphs))
+
+    def _keep(self, cache: str, key: str, make: Callable[[], bytes | None]) -> None:
         if not self._wanted():
             return
         try:
-            kept: bytes | None = value
-            if cache == remote_cache.AOTAUTOGRAD:
-                kept = self._with_graphs(value)
+            kept = make()
             if kept is None or len(kept) > _MAX_VALUE:
                 self._count(cache, "skipped")
                 return
@@ -98,7 +120,7 @@ class AotCache:
                 raise as_unavailable(error) from error
             self._count(cache, "kept" if answer.kept else "skipped")
         except Exception as error:  # noqa: BLE001 - as above
-            self._failed(cache, "written", error)
+            self.failed(cache, "written", error)
 
     def _place(self, key: str) -> str:
         # PyTorch's key knows neither the C++ compiler nor the CPU nor all settings of the process.
@@ -120,11 +142,11 @@ class AotCache:
             raise as_unavailable(error) from error
         return answer.value if answer.HasField("value") else None
 
-    def _fetch(self, graph: pb.AotGraph) -> None:
-        """Have a graph in PyTorch's local cache."""
+    def _fetch(self, graph: pb.AotGraph) -> remote_cache.Named:
+        """Have a graph in PyTorch's local cache, and say what it is called there."""
         named = remote_cache.Named(graph.fx_key, graph.guards if graph.HasField("guards") else None)
         if remote_cache.has_graph(named):
-            return
+            return named
         request = graph.request
         request.speculative = False
         request.client.CopyFrom(this_version())
@@ -143,17 +165,17 @@ class AotCache:
             self._telemetry.served(
                 received.served, wait.seconds, load.seconds, received.compile_seconds, len(received.artifact)
             )
+        return named
 
-    def _with_graphs(self, value: bytes) -> bytes | None:
-        """A result of AOTAutograd with how its graphs are asked for; None when one of them did not come from the daemon."""
-        named = remote_cache.named_graphs(value)
+    def _with_graphs(self, content: bytes, named: Sequence[remote_cache.Named] | None) -> bytes | None:
+        """A value with how its graphs are asked for; None when one of them did not come from the daemon."""
         if named is None:
             return None
         requests = self._requests()
         if any(graph.fx_key not in requests for graph in named):
             return None
         graphs = [pb.AotGraph(fx_key=each.fx_key, guards=each.guards, request=requests[each.fx_key]) for each in named]
-        return pb.AotEntry(content=value, graphs=graphs).SerializeToString()
+        return pb.AotEntry(content=content, graphs=graphs).SerializeToString()
 
     def _requests(self) -> Mapping[str, OpenCompile]:
         with self._lock:
@@ -168,11 +190,17 @@ class AotCache:
     def _count(self, cache: str, what: str) -> None:
         self._telemetry.remote_cache(f"{cache} {what}")
 
-    def _failed(self, cache: str, what: str, error: Exception) -> None:
+    def skipped(self, cache: str, message: str) -> None:
+        """Count and log, at level info, that something is not kept."""
+        self._count(cache, "skipped")
+        log.info("inductord: nothing is kept in the cache %s: %s", cache, message)
+
+    def failed(self, cache: str, what: str, error: Exception) -> None:
+        """Count and log, at level info, that an entry could not be used."""
         if isinstance(error, Unavailable) and error.reason is Fallback.DAEMON_SILENT:
             self._avoid_until = time.monotonic() + _AVOID_SILENT_S
         self._count(cache, "failed")
-        log.info("inductord: an entry of PyTorch's cache %s cannot be %s: %s", cache, what, error)
+        log.info("inductord: an entry of the cache %s cannot be %s: %s", cache, what, error)
 
 
 def _gone() -> bytes:

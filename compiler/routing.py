@@ -58,6 +58,7 @@ def _ready() -> bool:
             from inductord.compiler.aot_cache import AotCache
             from inductord.compiler.offload import Offload
             from inductord.compiler.regions.door import Regions
+            from inductord.compiler.regions.memory import Memory
             from inductord.compiler.tuning import Tuner
 
             account = accounting.Accounting().read
@@ -84,7 +85,8 @@ def _ready() -> bool:
             )
             return False
         if settings.enabled:
-            _regions, _wanted = Regions(telemetry), settings.regions
+            memory = Memory(cache, lambda: _everything and remote_cache.asked())
+            _regions, _wanted = Regions(telemetry, memory), settings.regions
         return True
 
 

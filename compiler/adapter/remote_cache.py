@@ -44,6 +44,14 @@ class Named:
     guards: str | None
 
 
+def asked() -> bool:
+    """Whether results of AOTAutograd are to be kept remotely, by the settings of the job."""
+    # Changing the setting itself would change the keys of PyTorch's local cache: they are made of all settings.
+    if _functorch_config.enable_remote_autograd_cache is None and not torch.compiler.config.force_disable_caches:
+        return bool(_functorch_config.enable_autograd_cache)
+    return bool(_autograd_cache.should_use_remote_autograd_cache())
+
+
 def install(values: Values) -> bool:
     """Answer PyTorch's remote caches from ``values``, once per process. False: the job has a Redis of its own, and keeps it."""
     if any(os.environ.get(name) for name in _REDIS):
@@ -61,14 +69,6 @@ def install(values: Values) -> bool:
             values.put(self._cache, key, data)
 
     _remote_cache.RedisRemoteCacheBackend = Backend
-    original = _autograd_cache.should_use_remote_autograd_cache
-
-    def asked() -> bool:
-        # Changing the setting itself would change the keys of PyTorch's local cache: they are made of all settings.
-        if _functorch_config.enable_remote_autograd_cache is None and not torch.compiler.config.force_disable_caches:
-            return bool(_functorch_config.enable_autograd_cache)
-        return bool(original())
-
     for module in (_aot_autograd, _graph_compile):
         module.should_use_remote_autograd_cache = asked
     return True

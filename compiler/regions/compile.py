@@ -1,7 +1,8 @@
 """A Dynamo graph in pieces: each distinct region goes through AOTAutograd and Inductor once, then all are composed.
 
-AOTAutograd runs in this thread, region after region. The graphs that it makes are begun at once and fetched at the end, so the
-pool compiles some while others are still traced, backward beside forward.
+What an earlier job traced is not traced again. For the rest AOTAutograd runs in this thread, region after region. The graphs
+that it makes are begun at once and fetched at the end, so the pool compiles some while others are still traced, backward beside
+forward.
 """
 
 import logging
@@ -15,6 +16,7 @@ from inductord.compiler.adapter import aot, autograd
 from inductord.compiler.cut_log import noting_keys
 from inductord.compiler.regions.compose import Composed, Region, callable_of
 from inductord.compiler.regions.cut import cut
+from inductord.compiler.regions.memory import Known, Memory
 from inductord.compiler.regions.plan import Plan
 from inductord.compiler.regions.program import make_program
 
@@ -22,7 +24,12 @@ log = logging.getLogger("inductord")
 
 
 def compile_regions(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], plan: Plan, inner: aot.Inner, patches: dict[str, Any]
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    plan: Plan,
+    inner: aot.Inner,
+    patches: dict[str, Any],
+    memory: Memory | None = None,
 ) -> tuple[Callable[..., Sequence[Any]], list[list[str]]]:
     """Compile a graph by its plan. Leaves ``gm`` as it was.
 
@@ -34,25 +41,39 @@ def compile_regions(
         plan: how it is cut.
         inner: Inductor's ``compile_fx_inner``, or a wrapper of it.
         patches: Inductor configuration of this graph.
+        memory: regions that an earlier job traced; None to trace all.
 
     Raises:
         NotCut: it has to be compiled whole.
         Whatever PyTorch raises.
     """
     pieces = cut(gm, example_inputs, plan)
-    traced, keys = [], []
+    names = [memory.key(source, patches) if memory else None for source in pieces.sources]
+    traced: list[aot.Traced | Known] = []
+    keys = []
     with aot.beside_ddp():
-        for source in pieces.sources:
+        for name, source in zip(names, pieces.sources, strict=True):
             with noting_keys() as asked:
-                traced.append(aot.trace(source.gm, source.example_inputs, source.static, inner, _begin, patches))
+                known = memory.recall(name, patches) if memory and name else None
+                traced.append(
+                    known or aot.trace(source.gm, source.example_inputs, source.static, inner, _begin, patches)
+                )
             keys.append(asked)
     # Before anything is fetched: it may turn out that the regions do not go together.
     make_program(pieces.wiring, [each.convention for each in traced])
-    regions = [Region(*aot.finish(each, inner, _compile, patches)) for each in traced]
-    program = make_program(pieces.wiring, [each.convention for each in traced])
+    regions: list[Known] = []
+    for name, each in zip(names, traced, strict=True):
+        if isinstance(each, Known):
+            regions.append(each)
+            continue
+        compiled = Region(*aot.finish(each, inner, _compile, patches))
+        regions.append(Known(compiled, each.convention))
+        if memory and name:
+            memory.keep(name, regions[-1])
+    program = make_program(pieces.wiring, [each.convention for each in regions])
     composed = Composed(
         program=program,
-        regions=regions,
+        regions=[each.region for each in regions],
         constants=pieces.constants,
         returned=pieces.returned,
         autocast=autograd.autocast_is_on(),

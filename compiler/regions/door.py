@@ -14,6 +14,7 @@ from inductord.compiler.adapter.seam import DynamoCall
 from inductord.compiler.cut_log import noting_keys
 from inductord.compiler.regions.compile import compile_regions
 from inductord.compiler.regions.find import plan
+from inductord.compiler.regions.memory import Memory
 from inductord.compiler.regions.plan import Plan, Whole
 from inductord.compiler.regions.reasons import NotCut, RegionResult, WholeReason
 from inductord.compiler.regions.render import describe, describe_whole, headline, left_out, piece_lines
@@ -25,8 +26,9 @@ log = logging.getLogger("inductord")
 class Regions:
     """Decides about each graph of this process and keeps count."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: Telemetry, memory: Memory) -> None:
         self._telemetry = telemetry
+        self._memory = memory
 
     def __call__(self, call: DynamoCall, whole: Callable[[], Any], wanted: str) -> Any:
         """The compiled graph, in pieces or whole; raises what PyTorch raises for the whole graph.
@@ -60,7 +62,9 @@ class Regions:
             pieces = _planned(call, wanted)
             if isinstance(pieces, NotCut):
                 return self._not_cut(pieces.reason, str(pieces))
-            composed, keys = compile_regions(call.gm, call.example_inputs, pieces, call.inner, call.patches)
+            composed, keys = compile_regions(
+                call.gm, call.example_inputs, pieces, call.inner, call.patches, self._memory
+            )
         except NotCut as reason:
             return self._not_cut(reason.reason, str(reason))
         except Exception as error:  # noqa: BLE001 - what PyTorch raises for a piece it may not raise for the whole

@@ -85,6 +85,19 @@ def test_a_second_job_with_a_deeper_model_compiles_nothing(
     assert report["regions"] == {"composed": "1"}
 
 
+def test_a_second_start_traces_no_region(real_daemon: DaemonProcess, tmp_path: Path) -> None:
+    """In a new process on empty caches of its own."""
+    command, force = python("regions.py", "3"), {"INDUCTORD_REGIONS": "force"}
+    first = train(tmp_path / "first", command, real_daemon.address, **force)
+    second = train(tmp_path / "second", command, real_daemon.address, **force)
+    distinct = first.reports[0]["region_distinct"]
+    assert first.reports[0]["remote_caches"] == {"regions miss": distinct, "regions kept": distinct}, first.err
+    assert first.result["traced"] == int(distinct)
+    assert second.reports[0]["remote_caches"] == {"regions hit": distinct}, second.err
+    assert second.result == {"models": first.result["models"], "traced": 0}
+    assert (second.count("led"), second.fallbacks, second.keys) == (0, {}, first.keys)
+
+
 def test_buckets_of_ddp_share_their_layers(real_daemon: DaemonProcess, tmp_path: Path) -> None:
     """Two of them are cut. The first holds one layer and is compiled whole: its backward when it runs."""
     ended = train(tmp_path, python("ddp_buckets.py"), real_daemon.address, INDUCTORD_REGIONS="force", **NO_GRAPH_CACHE)

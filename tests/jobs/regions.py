@@ -2,7 +2,7 @@
 
     python regions.py [--backend inductord] [--regions off|auto|force] DEPTH ...
 
-Prints, by depth, losses and a digest of the last gradients, exact; at the end, of a model under ``no_grad``, an output.
+Prints, by depth, losses and a digest of the last gradients, exact; and how often AOTAutograd ran.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._dynamo.utils import counters
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from _deep import Decoder
@@ -47,7 +48,8 @@ def main() -> None:
     parser.add_argument("depths", type=int, nargs="+")
     args = parser.parse_args()
     how = {"options": {"inductord_regions": args.regions}} if args.regions else {}
-    print(json.dumps([train(depth, backend=args.backend, **how) for depth in args.depths]))
+    models = [train(depth, backend=args.backend, **how) for depth in args.depths]
+    print(json.dumps({"models": models, "traced": counters["aot_autograd"]["total"]}))
 
 
 if __name__ == "__main__":
