@@ -17,6 +17,7 @@ import grpc
 from inductord.compiler import payload
 from inductord.compiler.adapter import ambient, remote_cache, toolchain
 from inductord.compiler.client import Client, Unavailable, as_unavailable
+from inductord.compiler.cut_log import note_key
 from inductord.compiler.keys import make_key
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.settings import RankSettings
@@ -144,6 +145,7 @@ class AotCache:
 
     def _fetch(self, graph: pb.AotGraph) -> remote_cache.Named:
         """Have a graph in PyTorch's local cache, and say what it is called there."""
+        note_key(graph.request.key)
         named = remote_cache.Named(graph.fx_key, graph.guards if graph.HasField("guards") else None)
         if remote_cache.has_graph(named):
             return named
