@@ -75,9 +75,11 @@ def _summary(job: dict[str, Any], plain: dict[str, Any] | None) -> dict[str, Any
     return found
 
 
-def _compared(bench: Bench, mode: str, found: dict[str, Any], save: Callable[[], None]) -> str:
-    """The three jobs of one mode: each is in ``found``, and saved, as soon as it has ended. Returns the card's name."""
+def _compare(bench: Bench, mode: str, result: dict[str, Any], save: Callable[[], None]) -> None:
+    """The three jobs of one mode: each is in ``result``, and saved, as soon as it has ended."""
+    found = result["modes"][mode]
     plain = bench.job(mode, shared=False)
+    result["card"] = plain["ranks"][0]["card"]
     found["inductor"] = _summary(plain, None)
     save()
     cold = bench.job(mode, shared=True)
@@ -86,8 +88,6 @@ def _compared(bench: Bench, mode: str, found: dict[str, Any], save: Callable[[],
     second = bench.job(mode, shared=True, empty_path=True)
     found["second"] = _summary(second, plain)
     found["choices_kept"] = [row["chosen"] for row in second["ranks"]] == [row["chosen"] for row in cold["ranks"]]
-    card: str = plain["ranks"][0]["card"]
-    return card
 
 
 def main() -> None:
@@ -117,7 +117,7 @@ def main() -> None:
         for mode in args.modes:
             results[mode] = {}
             try:
-                result["card"] = _compared(bench, mode, results[mode], save)
+                _compare(bench, mode, result, save)
             except subprocess.CalledProcessError as error:
                 past = " (past its limit)" if error.returncode == 124 else ""
                 results[mode]["failed"] = f"a job ended with exit code {error.returncode}{past}"

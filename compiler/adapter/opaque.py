@@ -5,11 +5,17 @@ The rank's own object stays with the rank: it comes into the graph as an input. 
 place, so that what it generates cannot depend on what is inside, and neither does the key.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._library import opaque_object as _opaque
 from torch._library.fake_class_registry import FakeScriptObject
+
+# torch 2.14 renamed it, and warns of the old name.
+_is_reference_type: Callable[[type], bool] = (
+    getattr(_opaque, "is_opaque_symbolic_type", None) or _opaque.is_opaque_reference_type
+)
 
 
 def class_name(value: object) -> str | None:
@@ -18,7 +24,7 @@ def class_name(value: object) -> str | None:
     if type(value) is not FakeScriptObject:
         return None
     held = object.__getattribute__(value, "real_obj")
-    if held is not None and not _opaque.is_opaque_reference_type(type(held)):
+    if held is not None and not _is_reference_type(type(held)):
         return None
     name: str = object.__getattribute__(value, "script_class_name")
     return name
@@ -38,4 +44,4 @@ def _name(value: Any) -> str | None:
     if name := class_name(value):
         return name
     held = type(value)
-    return held.__qualname__ if _opaque.is_opaque_reference_type(held) else None
+    return held.__qualname__ if _is_reference_type(held) else None

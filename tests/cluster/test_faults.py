@@ -320,14 +320,27 @@ async def test_a_cluster_of_another_version_is_not_used_and_named(cluster: RayCl
         assert f"Ray: {ray.__version__} " in note
 
 
-async def test_graphs_that_measure_get_a_device(cluster: RayCluster, daemons: list[DaemonProcess]) -> None:
-    cluster.nodes.append(cluster.add_node(1, num_gpus=2))
-    graph = script(["describe"])
-    async with rank(daemons[0].address) as one:
-        answer = await one.compile(graph, needs_device=True)
-    seen = json.loads(answer.artifact)
-    # One of two; the other is for the next.
-    assert seen["env"]["CUDA_VISIBLE_DEVICES"] in ("0", "1")
+async def test_graphs_that_measure_get_a_device_each(
+    cluster: RayCluster, daemons: list[DaemonProcess], tmp_path: Path
+) -> None:
+    cluster.nodes.append(cluster.add_node(2, num_gpus=2))
+    go = tmp_path / "go"
+
+    async def device(number: int, *, needed: bool) -> str:
+        begun = tmp_path / f"{number}"
+        graph = script(["touch", str(begun)], ["wait_for", str(go)], ["describe"])
+        async with rank(daemons[0].address) as one:
+            stream = await one.open(key_of(graph), needs_device=needed)
+            answering = asyncio.create_task(stream.finish(graph))
+            await until(begun.exists, "a worker has the graph")
+            if all((tmp_path / f"{each}").exists() for each in range(3)):
+                go.touch()
+            seen = json.loads((await answering).artifact)
+        return str(seen["env"].get("CUDA_VISIBLE_DEVICES", ""))
+
+    found = await asyncio.gather(device(0, needed=True), device(1, needed=True), device(2, needed=False))
+    assert sorted(found) == ["", "0", "1"]
+    assert moved(daemons[0]) == 0
 
 
 async def test_without_the_head_every_node_compiles_for_itself_until_there_is_one_again(
