@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from inductord.daemon.rank_stats import OTHER
 
-MAX_LABELS = 24
+MAX_LABELS = 20
 """Jobs with a label at one time. Each costs 2 to 3 kB of a scrape, which has 200 kB."""
 LINGER_S = 900.0
 """A job of which nothing was heard for so long loses its label. Longer than Prometheus needs to see the last values."""

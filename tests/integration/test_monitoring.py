@@ -49,7 +49,8 @@ def _check_cuts(daemon: DaemonProcess, keys: set[str]) -> None:
     with AdminClient(daemon.address) as client:
         (told,) = client.cuts(job="seen").cuts
         (key,) = (each.hex() for each in told.cut.keys)
-        assert list(client.cuts(key=key).cuts) == [told]
+        # Other tests may have had the same graph.
+        assert [each for each in client.cuts(key=key).cuts if each.job == "seen"] == [told]
     assert (told.cut.whole, list(told.ranks)) == ("too_small", [0, 1])
     assert key in keys
 

@@ -89,13 +89,17 @@ def test_a_second_start_traces_no_region(real_daemon: DaemonProcess, tmp_path: P
     """In a new process on empty caches of its own."""
     command, force = python("regions.py", "3"), {"INDUCTORD_REGIONS": "force"}
     first = train(tmp_path / "first", command, real_daemon.address, **force)
-    second = train(tmp_path / "second", command, real_daemon.address, **force)
+    second = train(tmp_path / "second", command, real_daemon.address, INDUCTORD_JOB="second-start", **force)
     distinct = first.reports[0]["region_distinct"]
     assert first.reports[0]["remote_caches"] == {"regions miss": distinct, "regions kept": distinct}, first.err
     assert first.result["traced"] == int(distinct)
     assert second.reports[0]["remote_caches"] == {"regions hit": distinct}, second.err
     assert second.result == {"models": first.result["models"], "traced": 0}
     assert (second.count("led"), second.fallbacks, second.keys) == (0, {}, first.keys)
+    # It knows the graphs that it did not trace.
+    with AdminClient(real_daemon.address) as client:
+        (told,) = client.cuts(job="second-start").cuts
+    assert {key.hex() for piece in told.cut.distinct_pieces for key in piece.keys} == first.keys
 
 
 def test_buckets_of_ddp_share_their_layers(real_daemon: DaemonProcess, tmp_path: Path) -> None:
