@@ -16,12 +16,13 @@ import grpc
 
 from inductord.compiler import payload
 from inductord.compiler.adapter import ambient, remote_cache, toolchain
-from inductord.compiler.client import Client, Unavailable, as_unavailable
+from inductord.compiler.client import Client
 from inductord.compiler.cut_log import note_key
 from inductord.compiler.keys import make_key
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.settings import RankSettings
 from inductord.compiler.telemetry import Telemetry
+from inductord.compiler.unavailable import Unavailable, as_unavailable
 from inductord.compiler.versions import this_version
 from inductord.v1 import cache_pb2 as pb
 from inductord.v1.cache_pb2_grpc import CacheServiceStub

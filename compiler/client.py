@@ -11,7 +11,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import grpc
 
@@ -20,6 +19,7 @@ from inductord.compiler.channel import NotTrusted, Remote
 from inductord.compiler.otel import HEADER
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.security import SecurityError
+from inductord.compiler.unavailable import Unavailable, as_unavailable
 from inductord.compiler.versions import PROTOCOL, this_version
 from inductord.v1 import compiler_pb2 as pb
 from inductord.v1.compiler_pb2_grpc import CompilerServiceStub
@@ -34,14 +34,6 @@ _REATTACH_S = 3.0
 _REATTACH_STEP_S = 0.1
 _MAX_MESSAGE = 16 * 1024 * 1024
 _CLOSED = "another thread found the connection lost and closed it"
-
-
-class Unavailable(Exception):
-    """The daemon cannot serve this graph. ``reason`` is counted; the message says what happened."""
-
-    def __init__(self, reason: Fallback, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 class CompileFailed(Exception):
@@ -61,28 +53,6 @@ class Received:
     compile_seconds: float
 
 
-_STATUS_REASONS = {
-    grpc.StatusCode.UNAVAILABLE: Fallback.DAEMON_LOST,
-    grpc.StatusCode.CANCELLED: Fallback.DAEMON_LOST,
-    grpc.StatusCode.ABORTED: Fallback.DAEMON_DRAINING,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: Fallback.DAEMON_BUSY,
-    grpc.StatusCode.FAILED_PRECONDITION: Fallback.VERSION_MISMATCH,
-    grpc.StatusCode.UNIMPLEMENTED: Fallback.VERSION_MISMATCH,
-    grpc.StatusCode.UNAUTHENTICATED: Fallback.UNAUTHENTICATED,
-    grpc.StatusCode.DATA_LOSS: Fallback.ARTIFACT_CORRUPT,
-    grpc.StatusCode.DEADLINE_EXCEEDED: Fallback.DAEMON_SILENT,
-}
-
-
-def as_unavailable(error: grpc.RpcError) -> Unavailable:
-    """What a failed RPC means for a rank."""
-    # What gRPC raises is an RpcError and a Call at once, which its types do not say.
-    call: Any = error
-    code: grpc.StatusCode = call.code() if hasattr(call, "code") else grpc.StatusCode.UNKNOWN
-    details = call.details() if hasattr(call, "details") else str(error)
-    return Unavailable(_STATUS_REASONS.get(code, Fallback.DAEMON_ERROR), f"{code.name}: {details}")
-
-
 class Client:
     """One connection, of one process. Calls block. ``environ``: certificates and token, see ``security``."""
 
@@ -99,16 +69,19 @@ class Client:
         Raises:
             Unavailable: nobody answers, or in another version.
         """
+        if self._pid != os.getpid():
+            # Forked: a thread of the parent may have held the lock, and the connection is the parent's.
+            self._connecting, self._channel, self._capabilities = threading.RLock(), None, None
+            self._pid = os.getpid()
         with self._connecting:
-            if self._capabilities is None or self._pid != os.getpid():
+            if self._capabilities is None:
                 self._capabilities = self._connect()
             return self._capabilities
 
     def _connect(self) -> pb.GetCapabilitiesResponse:
-        self._pid = os.getpid()
-        self._channel = _connected(self._remote)
+        channel = self._channel = _connected(self._remote)
         try:
-            answer: pb.GetCapabilitiesResponse = CompilerServiceStub(self._channel).GetCapabilities(
+            answer: pb.GetCapabilitiesResponse = CompilerServiceStub(channel).GetCapabilities(
                 pb.GetCapabilitiesRequest(client=this_version()), timeout=_CAPABILITIES_TIMEOUT_S
             )
         except grpc.RpcError as error:
@@ -171,16 +144,20 @@ class Client:
             Whatever ``serialize`` raises.
         """
         deadline = time.monotonic() + max_wait
+        channel: grpc.Channel | None = None
         try:
+            channel = self.channel()
             return self._attempt(request, serialize, progress, deadline, traceparent, compiles_here)
         except Unavailable as lost:
-            if lost.reason is not Fallback.DAEMON_LOST or not self._reconnect():
+            if lost.reason is not Fallback.DAEMON_LOST or not self._reconnect(channel):
                 raise
             log.info("inductord: the daemon was lost and answers again; asking once more")
             return self._attempt(request, serialize, progress, deadline, traceparent, compiles_here)
 
-    def _reconnect(self) -> bool:
-        self.close()
+    def _reconnect(self, lost: grpc.Channel | None) -> bool:
+        with self._connecting:
+            if self._channel is lost:  # else another thread has a new one already
+                self.close()
         end = time.monotonic() + _REATTACH_S
         while time.monotonic() < end:
             try:

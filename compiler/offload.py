@@ -15,7 +15,7 @@ from inductord.compiler import graph_key, payload
 from inductord.compiler.adapter import accounting, bypass, compiling, loading, placement, wire
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall, InProcess
-from inductord.compiler.client import Client, CompileFailed, Received, Unavailable
+from inductord.compiler.client import Client, CompileFailed, Received
 from inductord.compiler.cut_log import note_key
 from inductord.compiler.errand import Errand
 from inductord.compiler.progress import ProgressLine
@@ -26,6 +26,7 @@ from inductord.compiler.settings import RankSettings
 from inductord.compiler.telemetry import Telemetry
 from inductord.compiler.tickets import Begun, FallBack, Sent, Ticket, only_begin, ticket_of
 from inductord.compiler.timeline import SpanRecorder
+from inductord.compiler.unavailable import Unavailable
 from inductord.compiler.versions import this_version
 from inductord.v1.compiler_pb2 import FailureKind, GraphKind, OpenCompile, StageKind
 

@@ -10,8 +10,9 @@ import os
 import threading
 import time
 
-from inductord.compiler.client import Client, Unavailable
+from inductord.compiler.client import Client
 from inductord.compiler.telemetry import Telemetry
+from inductord.compiler.unavailable import Unavailable
 from inductord.v1.compiler_pb2 import RankStats, ReportRankRequest
 
 log = logging.getLogger("inductord")

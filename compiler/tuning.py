@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import grpc
 
-from inductord.compiler.client import Client, Unavailable, as_unavailable
+from inductord.compiler.client import Client
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.unavailable import Unavailable, as_unavailable
 from inductord.compiler.versions import this_version
 from inductord.v1.compiler_pb2 import Requester
 from inductord.v1.tuning_pb2 import OpenTuning, TuneRequest, TuningRecord

@@ -280,9 +280,7 @@ class Dispatcher:
                 needs_device=order.needs_device,
             )
             outcome = await self._run(job, order, traced)
-            self._ledger(order).compiled(order, outcome)
-            traced.ended(outcome)
-            published = await self._publish(order, outcome) if isinstance(outcome, Compiled) else outcome
+            published = await self._ended(order, outcome, traced)
             # Gone from here before single-flight hears of it: it may dispatch the same key again.
             del self._tasks[key]
             if isinstance(published, Failed):
@@ -303,6 +301,15 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 -- a defect must not leave waiters hanging; logged with its traceback
             _log.exception("the pool broke its promise not to raise, on %s", short(order.key))
             return failed(FAILURE_KIND_POOL_UNAVAILABLE, f"a defect of the pool, logged by the daemon: {error}")
+
+    async def _ended(self, order: Order, outcome: Outcome, traced: CompileTrace) -> Outgoing | Failed:
+        try:
+            self._ledger(order).compiled(order, outcome)
+            traced.ended(outcome)
+            return await self._publish(order, outcome) if isinstance(outcome, Compiled) else outcome
+        except Exception as error:  # noqa: BLE001 -- as in _run; without threads or memory, say, nothing can be stored
+            _log.exception("what %s was compiled to could not be published", short(order.key))
+            return failed(FAILURE_KIND_POOL_UNAVAILABLE, f"the daemon could not publish it: {error}")
 
     async def _publish(self, order: Order, compiled: Compiled) -> Outgoing | Failed:
         data = compiled.artifact

@@ -89,6 +89,13 @@ def check_requester(requester: Requester) -> Requester:
     return requester
 
 
+def check_seconds(name: str, value: float) -> float:
+    """The time, if it is one. Raises ``InvalidRequest``: one NaN would spoil a total for good."""
+    if not 0 <= value <= MAX_SECONDS:
+        raise InvalidRequest(f"{name} is {value:g}; from 0 to {MAX_SECONDS:g} makes sense.")
+    return value
+
+
 def check_stats(stats: RankStats) -> RankStats:
     """The report, if its times are numbers that sums survive: one NaN would spoil a total for good.
 

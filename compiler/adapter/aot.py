@@ -293,6 +293,12 @@ def unsuitable(gm: torch.fx.GraphModule, patches: dict[str, Any]) -> NotCut | No
     return None
 
 
+def is_bucket_of_ddp() -> bool:
+    """Whether the graph that Dynamo is compiling is what DistributedDataParallel's optimizer made of a larger one."""
+    context = TracingContext.try_get()
+    return context is not None and context.ddp_optimizer_ctx is not None
+
+
 def is_plain(value: object) -> bool:
     """Whether a value may cross a cut: a fake tensor that is no subclass, a symbolic size, a number."""
     if isinstance(value, torch.Tensor):

@@ -94,5 +94,8 @@ def _planned(call: DynamoCall, wanted: str) -> Plan | NotCut:
         return NotCut(WholeReason.MODE, f"it is a {type(call.gm).__name__}, not a graph of Dynamo")
     if (reason := aot.unsuitable(call.gm, call.patches)) is not None:
         return reason
+    if wanted == "auto" and aot.is_bucket_of_ddp():
+        # Buckets hold few layers each: more pieces to compile and to load than they save, measured with the demo.
+        return NotCut(WholeReason.MODE, "DistributedDataParallel cut it into its buckets; regions=force cuts those")
     found = plan(call.gm) if wanted == "auto" else plan(call.gm, minimum=0)
     return NotCut(found.reason, found.message) if isinstance(found, Whole) else found

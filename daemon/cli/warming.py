@@ -11,7 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from inductord.compiler.client import Client, CompileFailed, Unavailable
+from inductord.compiler.client import Client, CompileFailed
+from inductord.compiler.unavailable import Unavailable
 from inductord.compiler.versions import this_version
 from inductord.daemon.bundle import BundleReader, BundleRefused
 from inductord.daemon.shared.sealed import Unsealed

@@ -20,7 +20,16 @@ from inductord.daemon.dispatch import Dispatcher, Waiter
 from inductord.daemon.errors import ArtifactLost, GaveUp, OverLimit, ServiceError
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.metrics.families import Metrics, Result
-from inductord.daemon.orders import Order, check_cuts, check_key, check_requester, check_stats, check_trace, parse_order
+from inductord.daemon.orders import (
+    Order,
+    check_cuts,
+    check_key,
+    check_requester,
+    check_seconds,
+    check_stats,
+    check_trace,
+    parse_order,
+)
 from inductord.daemon.outbox import Broken, Delivery, Event
 from inductord.daemon.service.errors import rejection
 from inductord.daemon.service.stream import CompileStream, GraphUnavailable
@@ -243,9 +252,10 @@ class CompilerService(CompilerServiceServicer):
         """The client compiles the graph on its device, while its stream and those of the others stay alive."""
         compiled = await stream.compiled(_COMPILE_THERE_SECONDS)
         check_header(compiled.blob, self._limits.max_artifact_bytes)
+        seconds = check_seconds("compile_seconds", compiled.compile_seconds)
         with self._dispatcher.graphs.reserve(compiled.blob.size):
             artifact = await stream.graph(compiled.blob)
-            await self._dispatcher.compiled_by_client(waiter, artifact, compiled.compile_seconds)
+            await self._dispatcher.compiled_by_client(waiter, artifact, seconds)
 
     async def _lend(self, stream: CompileStream, order: Order, served: pb.Served, begun: float) -> bool:
         """Let the client read the stored file. False when there is none, or it cannot."""

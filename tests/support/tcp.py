@@ -10,8 +10,9 @@ from support.daemon import DaemonProcess
 from support.pools import DEADLINE_S, script
 from support.rank import key_of
 
-from inductord.compiler.client import Client, Received, Unavailable
+from inductord.compiler.client import Client, Received
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.unavailable import Unavailable
 from inductord.compiler.versions import this_version
 from inductord.daemon.auth import tokens
 from inductord.v1 import compiler_pb2 as pb

@@ -4,12 +4,13 @@ import dataclasses
 
 import pytest
 
-from inductord.compiler.client import Client, Unavailable
+from inductord.compiler.client import Client
 from inductord.compiler.cut_log import MAX_CUTS, MAX_CUTS_A_REPORT, CutLog, note_key, noting_keys
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.reporter import Reporter
 from inductord.compiler.settings import from_environment
 from inductord.compiler.telemetry import Telemetry
+from inductord.compiler.unavailable import Unavailable
 from inductord.v1 import compiler_pb2 as pb
 from inductord.v1.cut_pb2 import GraphCut
 

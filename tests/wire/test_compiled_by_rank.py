@@ -87,3 +87,17 @@ async def test_bytes_that_are_not_what_was_announced_are_not_kept(daemon: Daemon
             await leading.finish()
         states = await ranks.stub.Lookup(pb.LookupRequest(keys=[KEY]))
     assert list(states.states) == [pb.KEY_STATE_ABSENT]
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1.0])
+async def test_a_time_that_is_none_is_refused(daemon: DaemonProcess, seconds: float) -> None:
+    async with rank(daemon.address) as ranks:
+        leading = await ranks.open(KEY)
+        await leading.until("send_graph")
+        await leading.say(compiles_here=pb.CompilesHere())
+        header = pb.BlobHeader(size=len(ARTIFACT), sha256=hashlib.sha256(ARTIFACT).digest())
+        await leading.say(compiled=pb.Compiled(blob=header, compile_seconds=seconds))
+        with pytest.raises(Exception, match="INVALID_ARGUMENT"):
+            await leading.finish()
+        states = await ranks.stub.Lookup(pb.LookupRequest(keys=[KEY]))
+    assert list(states.states) == [pb.KEY_STATE_ABSENT]

@@ -17,8 +17,9 @@ from support.pools import DEADLINE_S
 from support.rank import key_of
 from workers.scripted import artifact_of
 
-from inductord.compiler.client import Client, CompileFailed, Received, Unavailable
+from inductord.compiler.client import Client, CompileFailed, Received
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.unavailable import Unavailable
 from inductord.compiler.versions import this_version
 from inductord.v1 import admin_pb2, admin_pb2_grpc
 from inductord.v1 import compiler_pb2 as pb
@@ -277,6 +278,16 @@ def test_a_forked_process_has_its_own_connection(daemon: DaemonProcess) -> None:
     wait_until(lambda: daemon.status().totals.hits == 2, "two hits")
     totals = daemon.status().totals
     assert (totals.compiles, totals.requests) == (3, 5)
+
+
+def test_a_connection_is_not_dropped_for_the_loss_of_an_earlier_one(daemon: DaemonProcess) -> None:
+    client = Client(daemon.address)
+    lost = client.channel()
+    client.close()
+    good = client.channel()  # by another thread, say
+    assert client._reconnect(lost)
+    assert client.channel() is good
+    client.close()
 
 
 def test_counts_of_a_rank_reach_the_daemon(daemon: DaemonProcess, asker: Callable[..., Asker]) -> None:

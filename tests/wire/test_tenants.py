@@ -17,8 +17,9 @@ from support.scrape import nonzero
 from support.tcp import ask, client, new_token, refused, secured, tcp_address
 
 from inductord.compiler.channel import Remote
-from inductord.compiler.client import CompileFailed, Unavailable
+from inductord.compiler.client import CompileFailed
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.unavailable import Unavailable
 from inductord.compiler.versions import this_version
 from inductord.daemon.client import AdminClient, ClientError, NotAdmitted, NotFound
 from inductord.v1 import cache_pb2

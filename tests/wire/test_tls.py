@@ -14,8 +14,8 @@ from support.rank import key_of
 from support.scrape import nonzero, page, samples, value
 from support.tcp import ask, client, refused, secured, tcp_address
 
-from inductord.compiler.client import Unavailable
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.unavailable import Unavailable
 from inductord.daemon.client import AdminClient, ClientError, NotAdmitted
 from inductord.v1 import compiler_pb2 as pb
 
