@@ -70,6 +70,7 @@ _log = logging.getLogger("inductord.server")
 MAX_MESSAGE_BYTES = 16 << 20
 # How long streams may take to send what is decided once compiles are over, and workers to end.
 _CLOSE_SECONDS = 5.0
+_READING_SECONDS = 0.25
 
 _SERVICES = (
     compiler_pb2.DESCRIPTOR.services_by_name["CompilerService"].full_name,
@@ -299,6 +300,7 @@ def _snapshot(dispatcher: Dispatcher, pool: ChosenPool, store: Store, accounts: 
 
 async def _drain(dispatcher: Dispatcher, stop: StopRequest) -> None:
     """Let running compiles end within the drain time, then give up the rest."""
+    answering = bool(dispatcher.running())
     dispatcher.drain()
     try:
         async with asyncio.timeout(stop.drain_seconds):
@@ -306,6 +308,9 @@ async def _drain(dispatcher: Dispatcher, stop: StopRequest) -> None:
     except TimeoutError:
         _log.warning("giving up %d compiles after %g s", len(dispatcher.running()), stop.drain_seconds)
     await dispatcher.abort()
+    if answering:
+        # A client that writes to a connection that we have closed may lose the answer that it has not read yet.
+        await asyncio.sleep(_READING_SECONDS)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
