@@ -131,6 +131,7 @@ async def test_who_watches_sees_it_drain_and_does_not_hold_it_up(daemon: DaemonP
         assert (await running.finish()).artifact
     assert not seen[0]
     assert seen[-1]
+    assert not any(seen[:-1])
     assert await asyncio.to_thread(daemon.wait) == 0
 
 
