@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from support.cluster import RayCluster, ray_daemon
+from support.daemon import wait_until
 from support.needs import needs_module
 from support.pools import script, until
-from support.proxy import Proxy
+from support.proxy import Proxy, listens
 from support.rank import key_of, rank
 from support.scrape import nonzero
 from workers.scripted import artifact_of
@@ -24,6 +25,7 @@ def way() -> Iterator[Proxy]:
         port = server.port  # Ray takes no port 0 here.
     cluster = RayCluster(workers=1, cpus=2, head_arguments={"ray_client_server_port": port})
     try:
+        wait_until(lambda: listens(port), "the head's Ray Client server listens")
         with Proxy(port) as proxy:
             yield proxy
     finally:
@@ -43,7 +45,7 @@ async def test_a_daemon_beside_the_cluster_uses_it_when_it_can(way: Proxy, tmp_p
             assert "Ray cannot be had, the local pool serves: no Ray answers" in daemon.status().pool.note
             # Arriving later.
             way.start()
-            await until(lambda: serving("ray"), f"Ray is used; the log:\n{daemon.log()}")
+            await until(lambda: serving("ray"), lambda: f"Ray is used; the log:\n{daemon.log()}")
             assert daemon.status().pool.note == ""
             graph = script(["size", 2_000_000])
             assert (await one.compile(graph)).artifact == artifact_of(graph, 2_000_000)
@@ -74,7 +76,7 @@ async def test_a_daemon_beside_the_cluster_uses_it_when_it_can(way: Proxy, tmp_p
 
             # Mended.
             way.mend()
-            await until(lambda: serving("ray"), f"Ray is used again; the log:\n{daemon.log()}")
+            await until(lambda: serving("ray"), lambda: f"Ray is used again; the log:\n{daemon.log()}")
             graph = script(["size", 3000])
             assert (await one.compile(graph)).artifact == artifact_of(graph, 3000)
         assert nonzero(daemon, "inductord_ray_jobs_total") == {"compiled": 3, "moved": 1}

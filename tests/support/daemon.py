@@ -23,11 +23,11 @@ CHANNEL_OPTIONS = (("grpc.use_local_subchannel_pool", 1),)
 COMMAND = (sys.executable, "-m", "inductord.daemon")
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition, as long as a slow machine may need."""
+def wait_until(condition: Callable[[], bool], what: str | Callable[[], str]) -> None:
+    """Wait for a condition, as long as a slow machine may need. ``what`` it is; a function when only the end tells."""
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
+        assert time.monotonic() < deadline, f"never: {what() if callable(what) else what}"
         time.sleep(0.01)
 
 
@@ -106,7 +106,7 @@ class DaemonProcess:
     def start(self) -> "DaemonProcess":
         """Start it and wait until it answers."""
         self.spawn()
-        wait_until(self.healthy, f"the daemon answers; its log:\n{self.log()}")
+        wait_until(self.healthy, lambda: f"the daemon answers; its log:\n{self.log()}")
         return self
 
     @property

@@ -9,6 +9,15 @@ from typing import Self
 _CHUNK = 64 * 1024
 
 
+def listens(port: int) -> bool:
+    """Whether somebody on this machine takes connections there."""
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
 class Proxy:
     """Passes connections on to ``port`` of this machine. It is absent, so refused, until ``start``.
 
@@ -53,9 +62,13 @@ class Proxy:
         while True:
             try:
                 ours, _ = self._listener.accept()
-                theirs = socket.create_connection(("127.0.0.1", self._target))
             except OSError:
                 return  # closed
+            try:
+                theirs = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                ours.close()  # The far end is not there, or not yet; the next connection may find it.
+                continue
             self._sockets += [ours, theirs]
             for source, target in ((ours, theirs), (theirs, ours)):
                 threading.Thread(target=self._pass, args=(source, target), daemon=True).start()
