@@ -133,6 +133,4 @@ def ray_daemon(folder: Path, address: str, **settings: object) -> Iterator[Daemo
 
 def until_connected(daemon: DaemonProcess) -> None:
     """Wait until the cluster compiles for it."""
-    wait_until(
-        lambda: daemon.status().pool.cluster.registry != "", lambda: f"Ray compiles; the log:\n{daemon.log()}"
-    )
+    wait_until(lambda: daemon.status().pool.cluster.registry != "", lambda: f"Ray compiles; the log:\n{daemon.log()}")
