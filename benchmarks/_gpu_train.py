@@ -1,4 +1,4 @@
-"""One rank of ``gpu.py``: twenty training steps of a small decoder on its own GPU, with what its process compiled and chose.
+"""One rank of ``gpu.py``: twenty training steps of a small decoder on a GPU, with what its process compiled and chose.
 
     torchrun --nproc-per-node 2 benchmarks/_gpu_train.py --mode default --out FOLDER
 
@@ -94,12 +94,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    rank = int(os.environ["LOCAL_RANK"])
-    device = torch.device("cuda", rank)
+    rank, ranks, cards = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
+    device = torch.device("cuda", rank % cards)
     torch.cuda.set_device(device)
-    dist.init_process_group("nccl", device_id=device)
+    if ranks <= cards:
+        dist.init_process_group("nccl", device_id=device)
+    else:  # NCCL does not have two ranks on one device
+        dist.init_process_group("gloo")
     watch = KernelWatch()
-    row = train(args, rank, device) | watch.as_json() | {"card": torch.cuda.get_device_name(device)}
+    card = f"{torch.cuda.get_device_name(device)}, {min(ranks, cards)} for {ranks} ranks over {dist.get_backend()}"
+    row = train(args, rank, device) | watch.as_json() | {"card": card}
     gc.collect()
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / f"rank-{rank}.json").write_text(json.dumps(row))

@@ -4,24 +4,61 @@
                              [--limit 180] [--save FILE]
 
 For each mode: the job with plain Inductor; through a daemon, all caches empty; and again as a second job, with the daemon's
-store and empty caches, where ranks also have an empty PATH: they need no compiler at all.
+store and empty caches, where ranks also have an empty PATH: they need no compiler at all. With fewer GPUs than ranks,
+ranks share them, over gloo. Meanwhile the files that workers hold open are looked at: none may be a GPU.
 A job that fails or runs past its limit is named under ``failed``, and the next mode goes on.
 """
 
 import argparse
+import contextlib
 import itertools
 import json
+import os
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from _common import machine, show, temporary_folder
 from _jobs import job_environment, run_plain, run_shared, torchrun
 
 _TRAIN = Path(__file__).with_name("_gpu_train.py")
+_GPU = re.compile(r"/dev/nvidia\d+")
 _MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs")
+
+
+class WorkerWatch:
+    """Looks, while a job runs, whether a worker of the pool has a GPU open. ``as_json`` once it has ended."""
+
+    def __init__(self) -> None:
+        self._workers: set[int] = set()
+        self._with_gpu: set[int] = set()
+        self._over = threading.Event()
+        self._looking = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._looking.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._looking.join()
+
+    def as_json(self) -> dict[str, int]:
+        return {"workers": len(self._workers), "workers_with_gpu": len(self._with_gpu)}
+
+    def _look(self) -> None:
+        while not self._over.wait(0.5):
+            for process in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):  # it has ended
+                    if b"inductord.worker" in (process / "cmdline").read_bytes():
+                        self._workers.add(int(process.name))
+                        files = [os.readlink(file) for file in (process / "fd").iterdir()]
+                        if any(_GPU.fullmatch(file) for file in files):
+                            self._with_gpu.add(int(process.name))
 
 
 class Bench:
@@ -46,7 +83,8 @@ class Bench:
         command = ["timeout", "--kill-after=30", str(self._args.limit), *command]
         report: Any = None
         if shared:
-            report = run_shared(command, env, self._root / f"daemon-{mode}")
+            with WorkerWatch() as workers:
+                report = {**run_shared(command, env, self._root / f"daemon-{mode}"), **workers.as_json()}
         else:
             run_plain(command, env)
         rows = [json.loads((out / f"rank-{rank}.json").read_text()) for rank in range(self._args.ranks)]
@@ -65,7 +103,7 @@ def _summary(job: dict[str, Any], plain: dict[str, Any] | None) -> dict[str, Any
         "same_choices": all(row["chosen"] == rows[0]["chosen"] for row in rows),
     }
     if report is not None:
-        names = ("requests", "compiles", "graphs", "fallbacks_total", "fallbacks")
+        names = ("requests", "compiles", "graphs", "fallbacks_total", "fallbacks", "workers", "workers_with_gpu")
         found |= {name: report[name] for name in names if name in report}
     if plain is not None:
         found["losses_as_inductor"] = all(

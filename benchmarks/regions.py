@@ -106,6 +106,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="OMP_NUM_THREADS of the rank")
     parser.add_argument("--regions", choices=("auto", "force", "off"), default="auto")
     parser.add_argument("--second-start", action="store_true", help="also with warm caches and a warm store")
+    parser.add_argument("--save", type=Path, help="file that gets the result")
     parser.add_argument("--no-daemon", action="store_true", help="the rank compiles the regions itself")
     args = parser.parse_args()
     with temporary_folder() as root:
@@ -133,6 +134,8 @@ def main() -> None:
         for name, run in runs.items()
     ]
     rows += [(f"regions to inductor, {name.replace('_', ' ')}", str(ratio)) for name, ratio in ratios.items()]
+    if args.save:
+        args.save.write_text(json.dumps(result) + "\n")
     show(result, rows, as_json=args.json)
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import grpc
 
 from inductord.compiler import payload
-from inductord.compiler.adapter import ambient, remote_cache, toolchain
+from inductord.compiler.adapter import ambient, placement, remote_cache, toolchain
+from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.client import Client
 from inductord.compiler.cut_log import note_key
 from inductord.compiler.keys import make_key
@@ -37,7 +38,7 @@ _REMEMBERED = 10_000
 
 
 class _Gone(Exception):
-    """The daemon has the graph no more, and would have to be sent it."""
+    """The graph is not to be had here: the daemon has it no more and would have to be sent it, or it is of another device."""
 
 
 class AotCache:
@@ -52,14 +53,13 @@ class AotCache:
         self._telemetry = telemetry
         self._avoid_until = 0.0
         self._lock = threading.Lock()
-        self._made: collections.deque[tuple[weakref.ref[Any], OpenCompile]] = collections.deque(maxlen=_REMEMBERED)
+        self._made: collections.deque[tuple[weakref.ref[Any], pb.AotGraph]] = collections.deque(maxlen=_REMEMBERED)
 
-    def came(self, compiled: Any, request: OpenCompile) -> None:
-        """A compiled graph came from the daemon, asked for in this way."""
-        if request.toolchain.accelerator:
-            return  # what is kept here would have to be relocated for another device
+    def came(self, compiled: Any, request: OpenCompile, where: Placement) -> None:
+        """A compiled graph came from the daemon, or went there, asked for in this way."""
+        device = pb.AotDevice(index=where.own, travels_as=where.travels_as) if where.accelerator else None
         with self._lock:
-            self._made.append((weakref.ref(compiled), request))
+            self._made.append((weakref.ref(compiled), pb.AotGraph(request=request, device=device)))
 
     def get(self, cache: str, key: str) -> bytes | None:
         """The value that PyTorch asks for, or None."""
@@ -151,6 +151,9 @@ class AotCache:
         if remote_cache.has_graph(named):
             return named
         request = graph.request
+        where = placement.again(request.toolchain.accelerator, graph.device.index, graph.device.travels_as)
+        if where is None:
+            raise _Gone("it is of another device")
         request.speculative = False
         request.client.CopyFrom(this_version())
         request.requester.CopyFrom(self._telemetry.requester())
@@ -163,7 +166,7 @@ class AotCache:
                 )
             with span.stage(StageKind.STAGE_KIND_LOAD) as load:
                 artifact = payload.unpack_artifact(received.artifact, request.key)
-                remote_cache.add_graph(named, artifact.content, artifact.libraries)
+                remote_cache.add_graph(named, artifact, where)
             span.served(received.served)
             self._telemetry.served(
                 received.served, wait.seconds, load.seconds, received.compile_seconds, len(received.artifact)
@@ -174,20 +177,22 @@ class AotCache:
         """A value with how its graphs are asked for; None when one of them did not come from the daemon."""
         if named is None:
             return None
-        requests = self._requests()
-        if any(graph.fx_key not in requests for graph in named):
+        made = self._made_here()
+        if any(graph.fx_key not in made for graph in named):
             return None
-        graphs = [pb.AotGraph(fx_key=each.fx_key, guards=each.guards, request=requests[each.fx_key]) for each in named]
+        graphs = [pb.AotGraph(fx_key=each.fx_key, guards=each.guards) for each in named]
+        for graph in graphs:
+            graph.MergeFrom(made[graph.fx_key])
         return pb.AotEntry(content=content, graphs=graphs).SerializeToString()
 
-    def _requests(self) -> Mapping[str, OpenCompile]:
+    def _made_here(self) -> Mapping[str, pb.AotGraph]:
         with self._lock:
             made = list(self._made)
         found = {}
-        for reference, request in made:
+        for reference, graph in made:
             key = remote_cache.fx_key(reference())
             if key is not None:
-                found[key] = request
+                found[key] = graph
         return found
 
     def _count(self, cache: str, what: str) -> None:

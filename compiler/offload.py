@@ -53,8 +53,8 @@ _KINDS = {
 
 
 class Offload:
-    """Decides about each graph of this process and keeps count. ``came`` is told of each that came from the daemon, and how it
-    was asked for."""
+    """Decides about each graph of this process and keeps count. ``came`` is told of each that the daemon has, how it was asked
+    for, and where it runs."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Offload:
         client: Client,
         telemetry: Telemetry,
         reporter: Reporter,
-        came: Callable[[Any, OpenCompile], None],
+        came: Callable[[Any, OpenCompile, Placement], None],
     ) -> None:
         self._came = came
         self._settings = settings
@@ -181,10 +181,11 @@ class Offload:
         if sent.made_here:
             recorder.served(received.served)
             self._telemetry.served(received.served, wait.seconds, 0.0, received.compile_seconds, len(received.artifact))
+            self._came(sent.made_here[0], sent.request, sent.placement)
             return sent.made_here[0]
         with recorder.stage(StageKind.STAGE_KIND_LOAD) as load:
             loaded = self._load(received, call, key, sent.placement)
-        self._came(loaded, sent.request)
+        self._came(loaded, sent.request, sent.placement)
         recorder.served(received.served)
         self._telemetry.served(
             received.served, wait.seconds, load.seconds, received.compile_seconds, len(received.artifact)

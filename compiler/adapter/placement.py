@@ -69,6 +69,21 @@ def of(call: GraphCall) -> Placement:
     return Placement(accelerator, own.index, own.index if others else 0, "cpu" in types)
 
 
+def again(identity: str, own: int, travels_as: int) -> Placement | None:
+    """The placement of a graph that an earlier process ran on its own device ``own``. None where this process's own is another
+    one, or another model: ``identity`` is that of the accelerator, empty for graphs of the CPU."""
+    if not identity:
+        return CPU_ONLY
+    mine = device.own()
+    if mine is None or mine.index != own:
+        return None
+    try:
+        accelerator = device.describe(mine.type)
+    except device.NotDescribed:
+        return None
+    return Placement(accelerator, own, travels_as, cpu=False) if accelerator.identity == identity else None
+
+
 def _devices(call: GraphCall) -> Iterator[torch.device]:
     for value in call.example_inputs:
         if isinstance(value, torch.Tensor):

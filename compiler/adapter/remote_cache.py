@@ -9,7 +9,6 @@ import dataclasses
 import json
 import os
 import pickle
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -20,8 +19,9 @@ from torch._functorch._aot_autograd import graph_compile as _graph_compile
 from torch._inductor import codecache as _codecache
 from torch._inductor import remote_cache as _remote_cache
 
-from inductord.compiler.adapter import shared_objects
-from inductord.compiler.payload import Library
+from inductord.compiler.adapter import moving, shared_objects
+from inductord.compiler.adapter.placement import Placement
+from inductord.compiler.payload import Artifact
 
 AOTAUTOGRAD = "autograd-experimental"
 """PyTorch's name for its cache of AOTAutograd's results."""
@@ -99,17 +99,20 @@ def has_graph(named: Named) -> bool:
     return os.path.isdir(folder) and any(not name.startswith(".") for name in os.listdir(folder))
 
 
-def add_graph(named: Named, content: bytes, libraries: Mapping[str, Library]) -> None:
+def add_graph(named: Named, artifact: Artifact, where: Placement) -> None:
     """Put a compiled graph into PyTorch's local cache and its libraries beside it, as if it had been compiled here.
 
     Raises:
         OSError: the cache folder cannot be written.
+        NotRelocatable: its relocation records do not fit its source.
         Whatever unpickling raises: only artifacts of a daemon that this user trusts.
     """
-    graph = pickle.loads(content)
-    if graph.guards_expr != named.guards:
+    graph, content = pickle.loads(artifact.content), artifact.content
+    if artifact.relocations is not None:
+        moving.to_own_device(graph, artifact.relocations, where)
+    if artifact.relocations is not None or graph.guards_expr != named.guards:
         # A worker states the same guards in other words; PyTorch compares the words.
         graph.guards_expr = named.guards
         content = pickle.dumps(graph)
-    shared_objects.keep(libraries)
+    shared_objects.keep(artifact.libraries)
     _codecache.FxGraphCache._write_to_local_cache(named.fx_key, content)

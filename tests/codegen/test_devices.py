@@ -7,6 +7,7 @@ import io
 import json
 import pickle
 import tokenize
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ if importlib.util.find_spec("triton") is None:
 
 import torch
 from support import gpu_graphs, gpu_models
+from torch._inductor.codecache import FxGraphCache
 
 from inductord.compiler import cubin, graph_key, payload, relocate, task
-from inductord.compiler.adapter import compiling, kernels, loading, placement, playing, tracing, wire
+from inductord.compiler.adapter import compiling, kernels, loading, placement, playing, remote_cache, tracing, wire
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.v1.compiler_pb2 import FailureKind
 
@@ -121,6 +123,29 @@ def test_ranks_of_all_devices_share_one_artifact_and_compile_no_kernel() -> None
         assert counters["async_compile_cache_miss"] == 2 * counters["async_compile_cache_hit"]
     assert not torch.cuda.is_initialized()
     assert not torch.cuda.is_available()
+
+
+def test_a_second_start_has_the_graph_in_pytorchs_cache_for_its_own_device() -> None:
+    call = gpu_models.graphs("masked")[0]
+    graph = sent(call, 3)
+    artifact = compiled(graph)
+    identity = graph.identified.toolchain.accelerator
+    with playing.described_by(gpu_graphs.accelerator(90), 3):
+        where = placement.again(identity, 3, 0)
+        assert where is not None
+        assert placement.again(identity, 2, 0) is None
+        assert placement.again(f"{identity}, another", 3, 0) is None
+    named = remote_cache.Named("a second start on cuda:3", "guards as PyTorch words them")
+    assert not remote_cache.has_graph(named)
+    remote_cache.add_graph(named, artifact, where)
+    assert remote_cache.has_graph(named)
+    (file,) = (path for path in Path(FxGraphCache._get_tmp_dir_for_key(named.fx_key)).iterdir() if path.name[0] != ".")
+    kept = pickle.loads(file.read_bytes())
+    assert (set(kept.device_idxs), kept.guards_expr) == ({3}, named.guards)
+    assert "get_raw_stream(3)" in kept.source_code
+    assert "get_raw_stream(0)" not in kept.source_code
+    assert {kernel.device for kernel in kept._triton_bundle.kernel_artifacts} == {3}
+    assert {static.kernel.device_props.index for static in kept._triton_bundle.static_autotuners} == {3}
 
 
 def test_what_a_rank_compiled_for_all_runs_on_their_devices() -> None:

@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from inductord.v1 import compiler_pb2 as inductord_dot_v1_dot_compiler__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18inductord/v1/cache.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\",\n\x0eGetBlobRequest\x12\r\n\x05\x63\x61\x63he\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\"/\n\x0fGetBlobResponse\x12\x12\n\x05value\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x42\x08\n\x06_value\";\n\x0ePutBlobRequest\x12\r\n\x05\x63\x61\x63he\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\x0c\"\x1f\n\x0fPutBlobResponse\x12\x0c\n\x04kept\x18\x01 \x01(\x08\"C\n\x08\x41otEntry\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12&\n\x06graphs\x18\x02 \x03(\x0b\x32\x16.inductord.v1.AotGraph\"f\n\x08\x41otGraph\x12\x0e\n\x06\x66x_key\x18\x01 \x01(\t\x12\x13\n\x06guards\x18\x02 \x01(\tH\x00\x88\x01\x01\x12*\n\x07request\x18\x03 \x01(\x0b\x32\x19.inductord.v1.OpenCompileB\t\n\x07_guards2\x9e\x01\n\x0c\x43\x61\x63heService\x12\x46\n\x07GetBlob\x12\x1c.inductord.v1.GetBlobRequest\x1a\x1d.inductord.v1.GetBlobResponse\x12\x46\n\x07PutBlob\x12\x1c.inductord.v1.PutBlobRequest\x1a\x1d.inductord.v1.PutBlobResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18inductord/v1/cache.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\",\n\x0eGetBlobRequest\x12\r\n\x05\x63\x61\x63he\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\"/\n\x0fGetBlobResponse\x12\x12\n\x05value\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x42\x08\n\x06_value\";\n\x0ePutBlobRequest\x12\r\n\x05\x63\x61\x63he\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\x0c\"\x1f\n\x0fPutBlobResponse\x12\x0c\n\x04kept\x18\x01 \x01(\x08\"C\n\x08\x41otEntry\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12&\n\x06graphs\x18\x02 \x03(\x0b\x32\x16.inductord.v1.AotGraph\".\n\tAotDevice\x12\r\n\x05index\x18\x01 \x01(\r\x12\x12\n\ntravels_as\x18\x02 \x01(\r\"\x8f\x01\n\x08\x41otGraph\x12\x0e\n\x06\x66x_key\x18\x01 \x01(\t\x12\x13\n\x06guards\x18\x02 \x01(\tH\x00\x88\x01\x01\x12*\n\x07request\x18\x03 \x01(\x0b\x32\x19.inductord.v1.OpenCompile\x12\'\n\x06\x64\x65vice\x18\x04 \x01(\x0b\x32\x17.inductord.v1.AotDeviceB\t\n\x07_guards2\x9e\x01\n\x0c\x43\x61\x63heService\x12\x46\n\x07GetBlob\x12\x1c.inductord.v1.GetBlobRequest\x1a\x1d.inductord.v1.GetBlobResponse\x12\x46\n\x07PutBlob\x12\x1c.inductord.v1.PutBlobRequest\x1a\x1d.inductord.v1.PutBlobResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,8 +32,10 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_PUTBLOBRESPONSE']._serialized_end=258
   _globals['_AOTENTRY']._serialized_start=260
   _globals['_AOTENTRY']._serialized_end=327
-  _globals['_AOTGRAPH']._serialized_start=329
-  _globals['_AOTGRAPH']._serialized_end=431
-  _globals['_CACHESERVICE']._serialized_start=434
-  _globals['_CACHESERVICE']._serialized_end=592
+  _globals['_AOTDEVICE']._serialized_start=329
+  _globals['_AOTDEVICE']._serialized_end=375
+  _globals['_AOTGRAPH']._serialized_start=378
+  _globals['_AOTGRAPH']._serialized_end=521
+  _globals['_CACHESERVICE']._serialized_start=524
+  _globals['_CACHESERVICE']._serialized_end=682
 # @@protoc_insertion_point(module_scope)

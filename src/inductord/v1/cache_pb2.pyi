@@ -44,12 +44,22 @@ class AotEntry(_message.Message):
     graphs: _containers.RepeatedCompositeFieldContainer[AotGraph]
     def __init__(self, content: _Optional[bytes] = ..., graphs: _Optional[_Iterable[_Union[AotGraph, _Mapping]]] = ...) -> None: ...
 
+class AotDevice(_message.Message):
+    __slots__ = ("index", "travels_as")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TRAVELS_AS_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    travels_as: int
+    def __init__(self, index: _Optional[int] = ..., travels_as: _Optional[int] = ...) -> None: ...
+
 class AotGraph(_message.Message):
-    __slots__ = ("fx_key", "guards", "request")
+    __slots__ = ("fx_key", "guards", "request", "device")
     FX_KEY_FIELD_NUMBER: _ClassVar[int]
     GUARDS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     fx_key: str
     guards: str
     request: _compiler_pb2.OpenCompile
-    def __init__(self, fx_key: _Optional[str] = ..., guards: _Optional[str] = ..., request: _Optional[_Union[_compiler_pb2.OpenCompile, _Mapping]] = ...) -> None: ...
+    device: AotDevice
+    def __init__(self, fx_key: _Optional[str] = ..., guards: _Optional[str] = ..., request: _Optional[_Union[_compiler_pb2.OpenCompile, _Mapping]] = ..., device: _Optional[_Union[AotDevice, _Mapping]] = ...) -> None: ...
