@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from inductord.compiler.client import Received
+from inductord.compiler.reasons import Fallback
+from inductord.compiler.unavailable import Unavailable
 from inductord.v1.compiler_pb2 import Progress
 
 Serialize = Callable[[], bytes]
@@ -20,12 +22,17 @@ _WANTED, _UNDERWAY, _DONE = "wanted", "underway", "done"
 
 class Errand:
     """One conversation. ``talk`` has it: it is given a function that serialises the graph and one that is told of progress;
-    it returns the artifact or raises."""
+    it returns the artifact or raises.
 
-    def __init__(self, talk: Talk) -> None:
+    ``patience``: seconds after which the thread is no longer expected to begin serialising: it may have dropped this.
+    """
+
+    def __init__(self, talk: Talk, patience: float) -> None:
         self._talk = talk
+        self._patience = patience
         self._events: queue.SimpleQueue[tuple[str, Progress | None]] = queue.SimpleQueue()
         self._unread: list[tuple[str, Progress | None]] = []
+        self._begun: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._serialized: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
         self._received: Received | None = None
         self._error: BaseException | None = None
@@ -40,6 +47,12 @@ class Errand:
 
     def _serialize(self) -> bytes:
         self._events.put((_WANTED, None))
+        try:
+            self._begun.get(timeout=self._patience)
+        except queue.Empty:
+            raise Unavailable(
+                Fallback.WAIT_EXCEEDED, f"the graph was wanted and this rank was busy for {self._patience:g} s"
+            ) from None
         answer = self._serialized.get()
         if isinstance(answer, BaseException):
             try:
@@ -57,6 +70,7 @@ class Errand:
             self._unread.append((event, news))
 
     def _answer(self, serialize: Serialize) -> None:
+        self._begun.put(None)
         try:
             self._serialized.put(serialize())
         except BaseException as error:  # noqa: BLE001 - it ends the conversation, which raises it to who waits

@@ -157,7 +157,8 @@ class Offload:
         errand = Errand(
             lambda serialized, progress: self._client.compile(
                 request, serialized, progress, max_wait, recorder.traceparent, compiles_here
-            )
+            ),
+            patience=max_wait,
         )
         if ahead:
             errand.send_off(serialize)

@@ -98,6 +98,9 @@ class BlobCache:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             _log.error("the cache %s is damaged (%s) and begins anew", self._path, error)
-            self._path.unlink(missing_ok=True)
+            try:
+                self._path.unlink(missing_ok=True)
+            except OSError as stuck:
+                _log.error("the cache %s cannot be removed, so nothing is kept there: %s", self._path, stuck)
         else:
             _log.warning("the cache %s: cannot %s: %s", self._path, what, error)

@@ -55,7 +55,8 @@ _Context = grpc.aio.ServicerContext[Any, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceLimits:
-    """What ``GetCapabilities`` advertises. ``upload_seconds``: longest that one graph may take on its way."""
+    """What ``GetCapabilities`` advertises. ``upload_seconds``: longest that a graph, or an artifact that a client made, may
+    take on its way."""
 
     max_graph_bytes: int
     max_artifact_bytes: int
@@ -240,7 +241,7 @@ class CompilerService(CompilerServiceServicer):
         except GraphUnavailable as reason:
             self._dispatcher.refused(waiter, str(reason))
         except TimeoutError:
-            raise GaveUp(f"the graph took longer than {self._limits.upload_seconds:g} s to arrive.") from None
+            raise GaveUp(f"the upload took longer than {self._limits.upload_seconds:g} s.") from None
 
     async def _take_graph(self, waiter: Waiter, stream: CompileStream, header: pb.BlobHeader) -> None:
         check_header(header, self._limits.max_graph_bytes)
@@ -254,7 +255,8 @@ class CompilerService(CompilerServiceServicer):
         check_header(compiled.blob, self._limits.max_artifact_bytes)
         seconds = check_seconds("compile_seconds", compiled.compile_seconds)
         with self._dispatcher.graphs.reserve(compiled.blob.size):
-            artifact = await stream.graph(compiled.blob)
+            async with asyncio.timeout(self._limits.upload_seconds):
+                artifact = await stream.graph(compiled.blob)
             await self._dispatcher.compiled_by_client(waiter, artifact, seconds)
 
     async def _lend(self, stream: CompileStream, order: Order, served: pb.Served, begun: float) -> bool:

@@ -127,14 +127,15 @@ class Catalog:
             if not self._pins[sha256]:
                 del self._pins[sha256]
 
-    def victims(self, target: int) -> list[bytes]:
-        """The least recently used blobs to drop, so that ``target`` bytes are left; fewer if the rest is pinned."""
+    def victims(self, target: int) -> list[tuple[bytes, int]]:
+        """The least recently used blobs to drop and their sizes, so that ``target`` bytes are left; fewer if the rest is
+        pinned."""
         left = self._bytes
-        chosen: list[bytes] = []
+        chosen: list[tuple[bytes, int]] = []
         for sha256, blob in self._blobs.items():
             if left <= target:
                 break
             if sha256 not in self._pins:
-                chosen.append(sha256)
+                chosen.append((sha256, blob.size))
                 left -= blob.size
         return chosen

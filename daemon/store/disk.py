@@ -128,11 +128,10 @@ class Disk:
                 self._blobs.remove(record.sha256)
             raise
 
-    def remove(self, keys: Iterable[str], blobs: Iterable[bytes]) -> None:
-        """Remove entries and the blobs that they alone had. Errors as in ``write``."""
+    def remove(self, keys: Iterable[str], sha256: bytes) -> None:
+        """Remove a blob and all entries that have it. Errors as in ``write``."""
         self._index.delete(keys)
-        for sha256 in blobs:
-            self._blobs.remove(sha256)
+        self._blobs.remove(sha256)
 
     def condemn(self, keys: Iterable[str], sha256: bytes) -> None:
         """Remove the entries of a damaged blob and set it aside. Errors as in ``write``."""

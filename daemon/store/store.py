@@ -8,6 +8,7 @@ disk takes writes again.
 """
 
 import asyncio
+import dataclasses
 import hashlib
 import logging
 import time
@@ -43,6 +44,15 @@ _T = TypeVar("_T")
 # Uses are for eviction order and for people. A kill may lose the last seconds of them.
 _SAVE_USES_AFTER_S = 5.0
 _READERS = 4
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Evicted:
+    """How many entries went, the bytes that it freed, and whether all went that should."""
+
+    entries: int
+    freed: int
+    whole: bool
 
 
 class Store:
@@ -225,7 +235,7 @@ class Store:
                 return await self._from_disk(sha256, size)
             except (BlobDamaged, OSError) as error:
                 damage = error
-            keys = self._forget(sha256)
+            keys = [record.key for record in self._forget(sha256)]
             if not keys:
                 return None
             _log.error("store: the artifact of %s is damaged: %s. It will be compiled again.", ", ".join(keys), damage)
@@ -269,9 +279,9 @@ class Store:
             now = self._clock()
             record = Record(key, len(data), sha256, now, now, 0, meta)
             shared = self._catalog.holds(sha256)
-            if not shared:
-                await self._evict(self._max_bytes - record.size, EvictReason.SIZE)
-            homed = await self._write(record, data, shared=shared)
+            # Where nothing can be removed nothing may be added, or the disk would fill beyond its limit.
+            room = shared or (await self._evict(self._max_bytes - record.size, EvictReason.SIZE)).whole
+            homed = room and await self._write(record, data, shared=shared)
             if homed:
                 record = record.without_key_parts()
             elif not shared:
@@ -332,25 +342,34 @@ class Store:
 
     async def _collect(self, target: int) -> tuple[int, int]:
         async with self._changing:
-            return await self._evict(target, EvictReason.GC)
+            gone = await self._evict(target, EvictReason.GC)
+            return gone.entries, gone.freed
 
-    async def _evict(self, target: int, reason: EvictReason) -> tuple[int, int]:
-        victims = self._catalog.victims(target)
-        if not victims:
-            return 0, 0
-        before = self._catalog.total_bytes
-        keys = [key for sha256 in victims for key in self._forget(sha256)]
-        self._count_evictions(len(keys), reason)
-        await self._writer.change("remove evicted artifacts", self._disk.remove, keys, victims)
-        return len(keys), before - self._catalog.total_bytes
+    async def _evict(self, target: int, reason: EvictReason) -> _Evicted:
+        """Evict until ``target`` bytes are left or the rest is pinned. Ends early at a blob that the disk does not let go:
+        that one stays, as if just used, so that the next eviction tries others first."""
+        entries = freed = 0
+        for sha256, size in self._catalog.victims(target):
+            homeless = sha256 in self._homeless
+            records = self._forget(sha256)
+            keys = [record.key for record in records]
+            removed = await self._writer.change("remove an evicted artifact", self._disk.remove, keys, sha256)
+            if not removed and not homeless:
+                for record in records:
+                    self._catalog.add(record)
+                return _Evicted(entries, freed, whole=False)
+            self._count_evictions(len(records), reason)
+            entries += len(records)
+            freed += size
+        return _Evicted(entries, freed, whole=True)
 
-    def _forget(self, sha256: bytes) -> Sequence[str]:
-        """Drop a blob from all that is in memory. Returns its keys."""
+    def _forget(self, sha256: bytes) -> Sequence[Record]:
+        """Drop a blob from all that is in memory. Returns its records."""
         self._memory.discard(sha256)
         self._homeless.discard(sha256)
-        keys = [record.key for record in self._catalog.drop(sha256)]
-        self._unsaved.difference_update(keys)
-        return keys
+        records = self._catalog.drop(sha256)
+        self._unsaved.difference_update(record.key for record in records)
+        return records
 
     def _count_evictions(self, entries: int, reason: EvictReason) -> None:
         self._evictions += entries

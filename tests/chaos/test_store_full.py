@@ -15,7 +15,7 @@ from inductord.daemon.store import Store
 
 pytestmark = pytest.mark.chaos
 
-A, B, C, D = (key_of(number) for number in range(4))
+A, B, C, D, E = (key_of(number) for number in range(5))
 SIZE = 1 << 20
 MEMORY = 16 * SIZE
 
@@ -210,4 +210,35 @@ async def test_the_folder_vanishes(tmp_path: Path) -> None:
     await store.publish(C, artifact(2, 1000), META)
     assert store.status().note == ""
     assert blob_path(path, artifact(1, 1000)).exists()
+    await store.close()
+
+
+async def test_what_the_disk_does_not_let_go_is_still_counted_and_bounds_it(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    events = Recorder()
+    store = await open_store(path, max_bytes=3000, memory_bytes=MEMORY, events=events)
+    for number, key in enumerate((A, B, C)):
+        await store.publish(key, artifact(number, 1000), META)
+    stuck = blob_path(path, artifact(0, 1000))
+    kept = stuck.rename(tmp_path / "kept")
+    stuck.mkdir()  # which no `unlink` removes
+    await store.publish(D, artifact(3, 1000), META)
+    assert events.counts == {"write_failed": 1}
+    assert store.status().note
+    assert store.status().bytes == 4000, "what is on disk, and D in memory"
+    assert not blob_path(path, artifact(3, 1000)).exists(), "there was no room for it"
+    assert await served(store, D) == artifact(3, 1000)
+    # The next one takes its room from others, and then all is written.
+    await store.publish(E, artifact(4, 1000), META)
+    assert events.counts["evicted size"] == 2
+    assert store.status().bytes == 3000
+    assert [store.find(key) is not None for key in (A, B, C, D, E)] == [True, False, False, True, True]
+    assert blob_path(path, artifact(3, 1000)).exists()
+    assert store.status().note == ""
+    stuck.rmdir()
+    kept.rename(stuck)
+    assert await served(store, A) == artifact(0, 1000)
+    assert await store.collect(0) == (3, 3000)
+    assert store.status().bytes == 0
+    assert not stuck.exists()
     await store.close()

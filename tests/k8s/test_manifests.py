@@ -1,5 +1,6 @@
 """Manifests are valid, and speak of settings, ports, commands and files that the program has."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -127,7 +128,7 @@ def test_ports_are_those_on_which_the_daemon_listens(overlay: str) -> None:
     named = {
         each["port"]
         for policy in objects(root)
-        if policy["kind"] == "NetworkPolicy"
+        if policy["kind"] == "NetworkPolicy" and policy["metadata"]["name"] == "inductord"
         for rule in policy["spec"].get("ingress", [])
         for each in rule.get("ports", [])
     }
@@ -173,6 +174,45 @@ def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
         each["operator"] == "In" and labels.get(each["key"]) in each["values"]
         for each in selector.get("matchExpressions", [])
     )
+
+
+def test_policies_let_through_what_works_together_and_nothing_else() -> None:
+    """Each kind of pod of ``prod`` with each other in its namespace; KubeRay adds a label to its pods."""
+    root = "overlays/prod"
+    pods = {
+        labels["app.kubernetes.io/component"]: labels
+        for each in objects(root)
+        for _, template in pod_templates(each)
+        if (labels := template["metadata"]["labels"])
+    }
+    for name in ("ray-head", "ray-worker"):
+        pods[name] = pods[name] | {"ray.io/cluster": the(root, "RayCluster")["metadata"]["name"]}
+    pods["other"] = {}
+    policies = [each["spec"] for each in objects(root) if each["kind"] == "NetworkPolicy"]
+    let_through = {
+        (source, target) for source in pods for target in pods if _lets_through(policies, pods[source], pods[target])
+    }
+    assert let_through == {
+        ("daemon", "ray-head"),
+        ("daemon", "ray-worker"),
+        *itertools.product(["ray-head", "ray-worker"], ["ray-head", "ray-worker", "redis"]),
+    }
+
+
+def _lets_through(policies: list[dict[str, Any]], source: dict[str, str], target: dict[str, str]) -> bool:
+    """By pods alone: namespaces and ports are looked at elsewhere."""
+
+    def allowed(way: str, peers: str, at: dict[str, str], far: dict[str, str]) -> bool:
+        ours = [each for each in policies if way in each["policyTypes"] and _selects(each["podSelector"], at)]
+        rules = [rule for each in ours for rule in each.get(way.lower(), [])]
+        return not ours or any(
+            _selects(peer["podSelector"], far) and "namespaceSelector" not in peer
+            for rule in rules
+            for peer in rule[peers]
+            if "podSelector" in peer
+        )
+
+    return allowed("Ingress", "from", target, source) and allowed("Egress", "to", source, target)
 
 
 def test_the_release_is_that_of_the_program() -> None:

@@ -1,5 +1,6 @@
 """The cache behind PyTorch's remote caches: bounded, each tenant's own, and empty again after any damage."""
 
+import errno
 import itertools
 from pathlib import Path
 
@@ -68,3 +69,19 @@ def test_a_folder_that_takes_nothing_keeps_nothing(tmp_path: Path) -> None:
     assert not cache.put("", "aot", "k", b"value")
     assert cache.get("", "aot", "k") is None
     assert cache.failures == 2
+
+
+def test_a_damaged_file_that_cannot_be_removed_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stuck(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", path)
+
+    cache = opened(tmp_path)
+    (tmp_path / "cache.sqlite").write_bytes(b"no database" * 1000)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", stuck)
+        assert cache.get("", "aot", "k") is None
+        assert not cache.put("", "aot", "k", b"value")
+    assert cache.failures == 2
+    assert cache.get("", "aot", "k") is None  # and now it is removed
+    assert cache.put("", "aot", "k", b"value")
+    cache.close()

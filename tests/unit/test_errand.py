@@ -1,5 +1,6 @@
 """A compile that is asked for while the thread that asks does other things."""
 
+import queue
 import threading
 from collections.abc import Callable
 
@@ -7,6 +8,8 @@ import pytest
 
 from inductord.compiler.client import Received
 from inductord.compiler.errand import Errand
+from inductord.compiler.reasons import Fallback
+from inductord.compiler.unavailable import Unavailable
 from inductord.v1.compiler_pb2 import SERVED_LED, Progress
 
 pytestmark = pytest.mark.unit
@@ -35,7 +38,7 @@ def test_the_graph_is_serialised_by_the_thread_that_asks() -> None:
         serialised_by.append(threading.get_ident())
         return b"graph"
 
-    errand = Errand(talk)
+    errand = Errand(talk, patience=60)
     errand.send_off(serialize)
     assert errand.result(never, ignore) == ARTIFACT
     assert sent == [b"graph"]
@@ -51,7 +54,7 @@ def test_it_does_not_wait_for_the_artifact() -> None:
         tell(Progress(elapsed_seconds=2))
         return ARTIFACT
 
-    errand = Errand(talk)
+    errand = Errand(talk, patience=60)
     errand.send_off(never)  # another rank sends it
     go_on.set()
     told: list[float] = []
@@ -66,7 +69,7 @@ def test_the_graph_may_be_wanted_late() -> None:
         tell(Progress())
         return Received(serialize(), SERVED_LED, 1.0)
 
-    errand = Errand(talk)
+    errand = Errand(talk, patience=60)
     errand.send_off(never)
     assert errand.result(lambda: b"graph", ignore).artifact == b"graph"
 
@@ -82,7 +85,30 @@ def test_what_is_raised_reaches_who_waits(in_serialising: bool) -> None:
             raise ValueError("cannot")
         return b"graph"
 
-    errand = Errand(talk)
+    errand = Errand(talk, patience=60)
     errand.send_off(serialize)
     with pytest.raises(ValueError if in_serialising else ConnectionError, match="cannot" if in_serialising else "lost"):
         errand.result(never, ignore)
+
+
+def test_a_graph_that_nobody_gives_is_not_waited_for_without_end() -> None:
+    """The thread that sent the errand dropped it: others must not wait for this rank."""
+    refused: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+
+    def talk(serialize: Callable[[], bytes], tell: Tell) -> Received:
+        tell(Progress())  # another rank was to send it
+        try:
+            serialize()
+        except Unavailable as lost:
+            refused.put(lost)
+            raise
+        raise AssertionError("there is no graph")
+
+    errand = Errand(talk, patience=0.01)
+    errand.send_off(never)
+    lost = refused.get(timeout=60)
+    assert isinstance(lost, Unavailable)
+    assert lost.reason is Fallback.WAIT_EXCEEDED
+    # Whoever asks for the result after all is told the same.
+    with pytest.raises(Unavailable, match="busy"):
+        errand.result(lambda: b"too late", ignore)

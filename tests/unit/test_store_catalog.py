@@ -22,9 +22,9 @@ def test_victims_are_the_least_recently_used_and_no_more_than_needed() -> None:
         catalog.add(record(key, key.encode()))
     catalog.touch("a")
     assert catalog.victims(40) == []
-    assert catalog.victims(39) == [b"b"]
-    assert catalog.victims(20) == [b"b", b"c"]
-    assert catalog.victims(0) == [b"b", b"c", b"d", b"a"]
+    assert catalog.victims(39) == [(b"b", 10)]
+    assert catalog.victims(20) == [(b"b", 10), (b"c", 10)]
+    assert [blob for blob, _ in catalog.victims(0)] == [b"b", b"c", b"d", b"a"]
 
 
 def test_pins_nest_and_outlive_the_blob() -> None:
@@ -37,7 +37,7 @@ def test_pins_nest_and_outlive_the_blob() -> None:
         catalog.drop(b"A")
         catalog.add(record("b", b"A"))
         assert catalog.victims(0) == []
-    assert catalog.victims(0) == [b"A"]
+    assert catalog.victims(0) == [(b"A", 10)]
 
 
 def test_a_pin_is_released_when_its_holder_fails() -> None:
@@ -45,7 +45,7 @@ def test_a_pin_is_released_when_its_holder_fails() -> None:
     catalog.add(record("a", b"A"))
     with pytest.raises(RuntimeError), catalog.pinned(b"A"):
         raise RuntimeError
-    assert catalog.victims(0) == [b"A"]
+    assert catalog.victims(0) == [(b"A", 10)]
 
 
 def test_dropping_a_blob_drops_all_its_keys() -> None:

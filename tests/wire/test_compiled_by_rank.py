@@ -57,6 +57,29 @@ async def test_the_next_rank_compiles_when_the_first_dies(daemon: DaemonProcess)
     assert (answer.served, answer.artifact) == (pb.SERVED_LED, ARTIFACT)
 
 
+async def test_the_next_rank_compiles_when_the_first_dies_half_way_through_its_upload(daemon: DaemonProcess) -> None:
+    async with rank(daemon.address) as ranks:
+        leading = await ranks.open(KEY)
+        await leading.until("send_graph")
+        await leading.say(compiles_here=pb.CompilesHere())
+        joining = [await ranks.open(KEY) for _ in range(2)]
+        for stream in joining:
+            await stream.until_state(pb.COMPILE_STATE_UPLOADING)
+        header = pb.BlobHeader(size=len(ARTIFACT), sha256=hashlib.sha256(ARTIFACT).digest())
+        await leading.say(compiled=pb.Compiled(blob=header, compile_seconds=12.5))
+        await leading.say(chunk=ARTIFACT[:CHUNK])
+        leading.cancel()
+        await joining[0].until("send_graph")
+        states = await ranks.stub.Lookup(pb.LookupRequest(keys=[KEY]))
+        await joining[0].say(compiles_here=pb.CompilesHere())
+        await give(joining[0], ARTIFACT)
+        answers = [await stream.finish() for stream in joining]
+    assert list(states.states) == [pb.KEY_STATE_COMPILING], "half an artifact is none"
+    assert [answer.served for answer in answers] == [pb.SERVED_LED, pb.SERVED_JOINED]
+    assert {answer.artifact for answer in answers} == {ARTIFACT}
+    assert daemon.status().totals.compiles == 1
+
+
 async def test_the_next_rank_compiles_when_the_first_cannot(daemon: DaemonProcess) -> None:
     async with rank(daemon.address) as ranks:
         leading = await ranks.open(KEY)
