@@ -21,6 +21,7 @@ from inductord.daemon.cli.fallback_words import phrase
 from inductord.v1.admin_pb2 import JobSummary
 from inductord.v1.compiler_pb2 import RankStats, RankTrace
 
+_NO_GRAPH = "The ranks asked for no graph: nothing was compiled, or PyTorch's own cache on this machine had it all."
 _WIDTH = 80
 _RANK_FIELDS = ("rank", "world_size", "pid", "job")
 
@@ -121,9 +122,7 @@ def make_report(
             "without inductord in it."
         )
     elif not total.requests and not total.fallbacks:
-        said.append(
-            "The ranks asked for no graph: nothing was compiled, or PyTorch's own cache on this machine had it all."
-        )
+        said.append(_NO_GRAPH)
     elif seen < world:
         said.append(f"{seen} of {world} ranks reported; the others were ended by force or run elsewhere.")
     return _report(job, total, seen, world, daemon, said)
@@ -133,7 +132,7 @@ def from_daemon(daemon: JobSummary) -> RunReport:
     """The daemon's account alone, of a job that may still run."""
     said = []
     if not daemon.sum.requests and not daemon.sum.fallbacks:
-        said.append("No rank has reported yet: ranks report after each graph.")
+        said.append("No rank has reported yet: ranks report after each graph." if daemon.graphs else _NO_GRAPH)
     elif daemon.ranks < daemon.world_size:
         said.append(f"{daemon.ranks} of {daemon.world_size} ranks came to this daemon.")
     return _report(daemon.job, daemon.sum, daemon.ranks, daemon.world_size, daemon, said)
@@ -212,4 +211,6 @@ def regions_in_words(report: RunReport) -> str:
     if whole:
         reasons = ", ".join(f"{number} × {words.plain(reason)}" for reason, number in report.whole_graphs.items())
         said.append(f"{words.count(whole, 'graph')} compiled whole ({reasons})")
+    if said and report.ranks > 1:
+        said.append("summed over the ranks")
     return "; ".join(said)

@@ -32,6 +32,7 @@ class Catalog:
         # By digest rather than in _Blob: a blob may go and come back while somebody still has it pinned.
         self._pins: Counter[bytes] = Counter()
         self._sorted_keys: list[str] = []
+        self._used: set[str] = set()
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -104,7 +105,14 @@ class Catalog:
         self._records[key] = record
         self._records.move_to_end(key)
         self._blobs.move_to_end(record.sha256)
+        self._used.add(key)
         return record
+
+    def used_lately(self) -> list[Record]:
+        """Those that were touched since this was last asked, as far as they are still there."""
+        records = [self._records[key] for key in self._used]
+        self._used.clear()
+        return records
 
     def drop(self, sha256: bytes) -> list[Record]:
         """Drop a blob with all its keys. Returns their records."""
@@ -112,6 +120,7 @@ class Catalog:
         if blob is None:
             return []
         self._bytes -= blob.size
+        self._used.difference_update(blob.keys)
         for key in blob.keys:
             del self._sorted_keys[bisect.bisect_left(self._sorted_keys, key)]
         return [self._records.pop(key) for key in blob.keys]

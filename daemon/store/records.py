@@ -10,7 +10,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from inductord.v1.compiler_pb2 import GraphKind, Toolchain
 
@@ -61,6 +61,14 @@ class ReadTier(enum.StrEnum):
     MEMORY = "memory"
     DISK = "disk"
     LENT = "lent"
+
+
+class Evicted(NamedTuple):
+    """How many entries went, the bytes that it freed, and whether all went that should."""
+
+    entries: int
+    freed: int
+    whole: bool = True
 
 
 class StoreEvents(Protocol):

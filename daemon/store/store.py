@@ -8,7 +8,6 @@ disk takes writes again.
 """
 
 import asyncio
-import dataclasses
 import hashlib
 import logging
 import time
@@ -26,6 +25,7 @@ from inductord.daemon.store.disk import Disk, Recovered
 from inductord.daemon.store.memory import MemoryTier
 from inductord.daemon.store.records import (
     ArtifactTooLarge,
+    Evicted,
     EvictReason,
     Meta,
     ReadTier,
@@ -44,15 +44,6 @@ _T = TypeVar("_T")
 # Uses are for eviction order and for people. A kill may lose the last seconds of them.
 _SAVE_USES_AFTER_S = 5.0
 _READERS = 4
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Evicted:
-    """How many entries went, the bytes that it freed, and whether all went that should."""
-
-    entries: int
-    freed: int
-    whole: bool
 
 
 class Store:
@@ -84,7 +75,6 @@ class Store:
         self._changing = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()
         self._reads: dict[bytes, asyncio.Task[bytes | None]] = {}
-        self._unsaved: set[str] = set()
         self._saving: asyncio.TimerHandle | None = None
         self._closed = False
         self._evictions = 0
@@ -246,10 +236,8 @@ class Store:
 
     def _used(self, key: str) -> Record | None:
         record = self._catalog.touch(key)
-        if record is not None:
-            self._unsaved.add(key)
-            if self._saving is None and not self._closed:
-                self._saving = self._loop.call_later(_SAVE_USES_AFTER_S, self._spawn_save)
+        if record is not None and self._saving is None and not self._closed:
+            self._saving = self._loop.call_later(_SAVE_USES_AFTER_S, self._spawn_save)
         return record
 
     # Publishing
@@ -309,8 +297,7 @@ class Store:
         self._writer.recovered()
 
     async def _write(self, record: Record, data: bytes, *, shared: bool) -> bool:
-        write = partial(self._disk.write, shared=shared)
-        return await self._writer.change("write an artifact", write, record, data)
+        return await self._writer.change("write an artifact", partial(self._disk.write, record, data, shared=shared))
 
     def _remember(self, sha256: bytes, data: bytes) -> None:
         for dropped in self._memory.put(sha256, data, only_copy=sha256 in self._homeless):
@@ -342,34 +329,30 @@ class Store:
 
     async def _collect(self, target: int) -> tuple[int, int]:
         async with self._changing:
-            gone = await self._evict(target, EvictReason.GC)
-            return gone.entries, gone.freed
+            return (await self._evict(target, EvictReason.GC))[:2]
 
-    async def _evict(self, target: int, reason: EvictReason) -> _Evicted:
-        """Evict until ``target`` bytes are left or the rest is pinned. Ends early at a blob that the disk does not let go:
-        that one stays, as if just used, so that the next eviction tries others first."""
+    async def _evict(self, target: int, reason: EvictReason) -> Evicted:
+        """Evict until ``target`` bytes are left or the rest is pinned. Ends early at a blob that the disk does not let go,
+        which stays as if just used: the next eviction tries others first."""
         entries = freed = 0
         for sha256, size in self._catalog.victims(target):
             homeless = sha256 in self._homeless
             records = self._forget(sha256)
-            keys = [record.key for record in records]
-            removed = await self._writer.change("remove an evicted artifact", self._disk.remove, keys, sha256)
-            if not removed and not homeless:
+            removing = partial(self._disk.remove, [record.key for record in records], sha256)
+            if not await self._writer.change("remove an evicted artifact", removing) and not homeless:
                 for record in records:
                     self._catalog.add(record)
-                return _Evicted(entries, freed, whole=False)
+                return Evicted(entries, freed, whole=False)
             self._count_evictions(len(records), reason)
             entries += len(records)
             freed += size
-        return _Evicted(entries, freed, whole=True)
+        return Evicted(entries, freed)
 
     def _forget(self, sha256: bytes) -> Sequence[Record]:
         """Drop a blob from all that is in memory. Returns its records."""
         self._memory.discard(sha256)
         self._homeless.discard(sha256)
-        records = self._catalog.drop(sha256)
-        self._unsaved.difference_update(record.key for record in records)
-        return records
+        return self._catalog.drop(sha256)
 
     def _count_evictions(self, entries: int, reason: EvictReason) -> None:
         self._evictions += entries
@@ -406,9 +389,7 @@ class Store:
 
     async def _save_uses(self) -> None:
         async with self._changing:
-            records = [record for key in self._unsaved if (record := self._catalog.get(key))]
-            self._unsaved.clear()
-            if records:
+            if records := self._catalog.used_lately():
                 await self._writer.change("save counts of use", self._disk.save_uses, records)
 
     def _spawn(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:

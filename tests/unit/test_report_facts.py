@@ -133,7 +133,9 @@ def test_a_run_without_a_daemon_has_the_ranks_times() -> None:
 
 
 def test_a_job_that_runs_says_what_is_missing() -> None:
-    assert "No rank has reported yet" in from_daemon(JobSummary(job="j", ranks=2, world_size=2)).notes[0]
+    assert "No rank has reported yet" in from_daemon(JobSummary(job="j", ranks=2, world_size=2, graphs=1)).notes[0]
+    cached = JobSummary(job="j", ranks=2, world_size=2, sum=pb.RankStats(regions={"composed": 2}))
+    assert "PyTorch's own cache" in from_daemon(cached).notes[0]
     partly = from_daemon(JobSummary(job="j", ranks=2, world_size=4, sum=pb.RankStats(requests=2)))
     assert partly.notes == ("2 of 4 ranks came to this daemon.",)
 
