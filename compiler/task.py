@@ -9,7 +9,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from inductord.compiler import graph_key, payload
-from inductord.compiler.adapter import ambient, compiling, device, operators, playing, toolchain, tracing, wire
+from inductord.compiler.adapter import (
+    ambient,
+    compiling,
+    device,
+    operators,
+    playing,
+    toolchain,
+    tracing,
+    user_kernels,
+    wire,
+)
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, Toolchain
 from inductord.v1.worker_pb2 import CompileReply
 
@@ -36,7 +46,7 @@ def compile_graph(key: str, graph: bytes, threads: int) -> CompileReply:
     start = time.perf_counter()
     reply = CompileReply()
     try:
-        with operators.scope():
+        with operators.scope(), user_kernels.scope():
             reply.artifact = _compile(key, graph, threads, phases)
     except _Refused as refused:
         reply.failure.CopyFrom(refused.failure)

@@ -2,12 +2,11 @@
 
 import torch
 from torch._inductor import codecache as _codecache
-from torch._inductor import compile_fx_ext as _ext
 from torch._inductor import config as _config
 from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 
-from inductord.compiler.adapter import opaque, schema
+from inductord.compiler.adapter import opaque, schema, user_kernels
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.reasons import Fallback
 
@@ -50,8 +49,10 @@ def check(call: GraphCall) -> None:
         raise Bypass(Fallback.DEBUG_TRACE, "TORCH_COMPILE_DEBUG writes its files where the graph is compiled")
     if type(V.choices) is not InductorChoices:
         raise Bypass(Fallback.NOT_CACHEABLE, f"{type(V.choices).__qualname__} decides in place of Inductor's choices")
-    if _has_user_triton_kernel(call):
-        raise Bypass(Fallback.USER_TRITON_KERNEL, "a Triton kernel of the user is known to this process only")
+    try:
+        user_kernels.describe(call.gm)
+    except user_kernels.NotDescribable as reason:
+        raise Bypass(Fallback.USER_TRITON_KERNEL, str(reason)) from reason
     if name := opaque.held_by(call.gm):
         raise Bypass(Fallback.NOT_CACHEABLE, f"a {name} is held by the graph, and no other process has it")
     try:
@@ -59,10 +60,6 @@ def check(call: GraphCall) -> None:
             _codecache.FxGraphCache._check_can_cache(call.gm, *_validator_arguments(call))
     except _codecache.BypassFxGraphCache as reason:
         raise Bypass(Fallback.NOT_CACHEABLE, str(reason)) from reason
-
-
-def _has_user_triton_kernel(call: GraphCall) -> bool:
-    return _ext._graph_contains_triton_kernel_wrappers(call.gm)
 
 
 def _marked(gm: torch.fx.GraphModule) -> dict[str, str]:

@@ -12,7 +12,7 @@ from torch._inductor import config as _config
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import _graph_pickler
 
-from inductord.compiler.adapter import opaque, operators, placement, tracing
+from inductord.compiler.adapter import opaque, operators, placement, tracing, user_kernels
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
 
@@ -41,7 +41,8 @@ class NotLoadable(Exception):
 class Travelling:
     """What a worker needs to compile as the rank would have. Everything in it is also part of the key."""
 
-    operators: operators.Described  # comes first: what follows needs them
+    operators: operators.Described  # these come first: what follows needs them
+    user_kernels: user_kernels.Described
     gm: torch.fx.GraphModule
     example_inputs: list[Any]
     inputs_to_check: list[int]
@@ -109,6 +110,7 @@ def dumps(call: GraphCall, where: Placement = placement.CPU_ONLY) -> bytes:
     fake_mode = tracing.current_fake_mode()
     travelling = Travelling(
         operators=operators.describe(call.gm),
+        user_kernels=user_kernels.describe(call.gm),
         gm=call.gm,
         example_inputs=list(call.example_inputs),
         inputs_to_check=list(call.inputs_to_check),

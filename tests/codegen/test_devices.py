@@ -3,10 +3,8 @@
 
 import dataclasses
 import importlib.util
-import io
 import json
 import pickle
-import tokenize
 from pathlib import Path
 from typing import Any
 
@@ -19,80 +17,13 @@ if importlib.util.find_spec("triton") is None:
 
 import torch
 from support import gpu_graphs, gpu_models
+from support.gpu_travel import Sent, compiled, loaded, packed, sent, source_for, without_comments
 from torch._inductor.codecache import FxGraphCache
 
 from inductord.compiler import cubin, graph_key, payload, relocate, task
-from inductord.compiler.adapter import compiling, kernels, loading, placement, playing, remote_cache, tracing, wire
+from inductord.compiler.adapter import compiling, kernels, placement, playing, remote_cache, tracing, wire
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.v1.compiler_pb2 import FailureKind
-
-
-@dataclasses.dataclass(frozen=True)
-class Sent:
-    """A graph as a rank sends it."""
-
-    call: GraphCall
-    identified: graph_key.Identified
-    payload: bytes
-
-    @property
-    def key(self) -> str:
-        return self.identified.key.digest
-
-
-def sent(call: GraphCall, index: int, capability: int = 90) -> Sent:
-    """The graph, moved to ``cuda:index``, from a rank whose own device that is."""
-    with playing.described_by(gpu_graphs.accelerator(capability), index):
-        return packed(gpu_graphs.moved(call, index))
-
-
-def packed(call: GraphCall) -> Sent:
-    identified = graph_key.identify(call)
-    where = identified.placement
-    graph = payload.Graph(
-        identified.toolchain, call.kind, identified.ambient, wire.dumps(call, where), where.accelerator, where.travels_as,
-        identified.key.parts,
-    )  # fmt: skip
-    return Sent(call, identified, payload.pack_graph(graph))
-
-
-def compiled(graph: Sent) -> payload.Artifact:
-    """What a worker makes of it."""
-    reply = task.compile_graph(graph.key, graph.payload, 1)
-    assert not reply.failure.message, f"{reply.failure.message}\n{reply.failure.traceback}"
-    return payload.unpack_artifact(reply.artifact, graph.key)
-
-
-def loaded(artifact: payload.Artifact, graph: Sent, index: int) -> Any:
-    """What a rank on ``cuda:index`` loads, without launching it."""
-    one_thread = torch._inductor.config.patch(compile_threads=1)
-    with playing.described_by(gpu_graphs.accelerator(90), index), kernels.compiled_only(), one_thread:
-        mode = next(value.fake_mode for value in graph.call.example_inputs if hasattr(value, "fake_mode"))
-        with tracing.restored(mode, None):
-            return loading.load(artifact, graph.call, graph.identified.placement)
-
-
-def without_comments(source: str) -> list[str]:
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return [token.string for token in tokens if token.type not in (tokenize.COMMENT, tokenize.NL)]
-
-
-def source_for(call: GraphCall, index: int) -> tuple[str, relocate.Table]:
-    """The wrapper that Inductor generates for ``cuda:index`` itself, and where it names that device."""
-    with playing.described_by(gpu_graphs.accelerator(90), index):
-        moved = gpu_graphs.moved(call, index)
-        where = dataclasses.replace(placement.of(moved), travels_as=index)  # as if it meant this very device
-        graph = payload.Graph(
-            graph_key.identify(moved).toolchain, moved.kind, {}, wire.dumps(moved, where), where.accelerator, index
-        )
-    travelling = payload.unpack_graph(payload.pack_graph(graph))
-    with playing.described_by(travelling.accelerator, index):
-        mode = tracing.fresh_fake_mode()
-        back = wire.loads(travelling.content, mode)
-        with compiling.configured(back.config, 1), tracing.restored(mode, back.donated_inputs):
-            result = compiling.compile_graph(back.call(), where)
-    assert result.relocations is not None
-    return pickle.loads(result.content).source_code, result.relocations
 
 
 @pytest.mark.parametrize("name", gpu_models.MODELS)

@@ -52,9 +52,14 @@ def accelerator(capability: int, count: int = 8) -> Accelerator:
 
 
 def capture(
-    run: Callable[..., torch.Tensor], *arguments: Any, backward: bool = True, dynamic: bool = False
+    run: Callable[..., torch.Tensor],
+    *arguments: Any,
+    backward: bool = True,
+    dynamic: bool = False,
+    runs: bool = True,
 ) -> list[GraphCall]:
-    """Forward and backward graphs of a function on the CPU, as Inductor would be handed them."""
+    """Forward and backward graphs of a function on the CPU, as Inductor would be handed them. ``runs``: whether a CPU can run
+    them; else they give zeros."""
     found: list[GraphCall] = []
 
     def take(is_backward: bool) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Any]:
@@ -73,7 +78,7 @@ def capture(
                 "boxed_forward_device_index": BoxedDeviceIndex(None),
             }
             found.append(GraphCall(copy.deepcopy(gm), list(inputs), (), options))
-            return make_boxed_func(gm.forward)
+            return make_boxed_func(gm.forward if runs else _zeros(gm))
 
         return compiler
 
@@ -90,6 +95,11 @@ def capture(
     if backward:
         result.backward()
     return found
+
+
+def _zeros(gm: torch.fx.GraphModule) -> Callable[..., list[torch.Tensor]]:
+    noted = [node.meta["val"] for node in gm.graph.output_node().args[0]]
+    return lambda *_: [torch.zeros(value.shape, dtype=value.dtype) for value in noted]
 
 
 def _partition(gm: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
