@@ -145,7 +145,8 @@ def test_the_daemon_and_the_pools_do_not_unpickle(module: Module) -> None:
 @pytest.mark.parametrize("start", RANK_STARTS)
 def test_a_rank_needs_the_base_install_alone(start: str) -> None:
     assert outside(third_party(start, lazy=False)).keys() <= RANK_LIBRARIES
-    assert outside(third_party(start, lazy=True)).keys() <= RANK_LIBRARIES | {"opentelemetry"}
+    # Where a graph calls Triton kernels of the user, Triton is there already.
+    assert outside(third_party(start, lazy=True)).keys() <= RANK_LIBRARIES | {"opentelemetry", "triton"}
 
 
 def test_opentelemetry_is_imported_by_the_exporting_side_alone() -> None:
