@@ -124,7 +124,7 @@ class Client:
         progress: Callable[[pb.Progress], None],
         max_wait: float,
         traceparent: str = "",
-        compiles_here: bool = False,
+        compile_here: Callable[[], bytes] | None = None,
     ) -> Received:
         """The artifact of one graph.
 
@@ -136,23 +136,24 @@ class Client:
             progress: told of each change and heartbeat.
             max_wait: seconds after which to give up.
             traceparent: W3C trace context of the request, if it is traced.
-            compiles_here: what ``serialize`` gives is the artifact: it compiles the graph.
+            compile_here: gives an artifact, for a graph that is measured while it is compiled; called as ``serialize``, and in
+                its place unless a worker can measure.
 
         Raises:
             Unavailable: the daemon cannot serve it.
             CompileFailed: the pool could not compile it.
-            Whatever ``serialize`` raises.
+            Whatever ``serialize`` or ``compile_here`` raises.
         """
         deadline = time.monotonic() + max_wait
         channel: grpc.Channel | None = None
         try:
             channel = self.channel()
-            return self._attempt(request, serialize, progress, deadline, traceparent, compiles_here)
+            return self._attempt(request, serialize, progress, deadline, traceparent, compile_here)
         except Unavailable as lost:
             if lost.reason is not Fallback.DAEMON_LOST or not self._reconnect(channel):
                 raise
             log.info("inductord: the daemon was lost and answers again; asking once more")
-            return self._attempt(request, serialize, progress, deadline, traceparent, compiles_here)
+            return self._attempt(request, serialize, progress, deadline, traceparent, compile_here)
 
     def _reconnect(self, lost: grpc.Channel | None) -> bool:
         with self._connecting:
@@ -175,7 +176,7 @@ class Client:
         progress: Callable[[pb.Progress], None],
         deadline: float,
         traceparent: str,
-        compiles_here: bool,
+        compile_here: Callable[[], bytes] | None,
     ) -> Received:
         limits = self.capabilities()
         with self._open(_SILENT_HEARTBEATS * limits.heartbeat_seconds, deadline, traceparent) as stream:
@@ -186,7 +187,10 @@ class Client:
                 response = stream.receive()
                 kind = response.WhichOneof("message")
                 if kind == "send_graph":
-                    self._send_graph(stream, serialize, limits, compiles_here)
+                    if compile_here is None or response.send_graph.worker_measures:
+                        self._send_graph(stream, serialize, limits)
+                    else:
+                        self._send_graph(stream, compile_here, limits, compiles_here=True)
                 elif kind == "progress":
                     progress(response.progress)
                 elif kind == "artifact":
@@ -213,9 +217,9 @@ class Client:
     def _send_graph(
         self,
         stream: "_Stream",
-        serialize: Callable[[], bytes],
+        give: Callable[[], bytes],
         limits: pb.GetCapabilitiesResponse,
-        compiles_here: bool,
+        compiles_here: bool = False,
     ) -> None:
         largest = limits.max_artifact_bytes if compiles_here else limits.max_graph_bytes
         too_large = Fallback.ARTIFACT_TOO_LARGE if compiles_here else Fallback.GRAPH_TOO_LARGE
@@ -223,7 +227,7 @@ class Client:
         try:
             if compiles_here:
                 stream.send(pb.CompileRequest(compiles_here=pb.CompilesHere()))
-            graph = serialize()
+            graph = give()
             if len(graph) > largest:
                 raise Unavailable(too_large, f"{len(graph)} bytes, the daemon takes {largest}")
         except Exception as error:

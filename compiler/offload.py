@@ -17,7 +17,7 @@ from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall, InProcess
 from inductord.compiler.client import Client, CompileFailed, Received
 from inductord.compiler.cut_log import note_key
-from inductord.compiler.errand import Errand
+from inductord.compiler.errand import Errand, Give
 from inductord.compiler.progress import ProgressLine
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.recorder import Recorder
@@ -28,7 +28,7 @@ from inductord.compiler.tickets import Begun, FallBack, Sent, Ticket, only_begin
 from inductord.compiler.timeline import SpanRecorder
 from inductord.compiler.unavailable import Unavailable
 from inductord.compiler.versions import this_version
-from inductord.v1.compiler_pb2 import FailureKind, GraphKind, OpenCompile, StageKind
+from inductord.v1.compiler_pb2 import FailureKind, GraphKind, OpenCompile, Progress, StageKind
 
 log = logging.getLogger("inductord")
 
@@ -146,23 +146,33 @@ class Offload:
             key_parts=key.parts,
         )
         made_here: list[Any] = []
-        compiles_here = placement.measures_while_compiling(call, identified.placement)
-        if compiles_here:
-            make = functools.partial(self._compile_for_all, call, in_process, identified, recorder, made_here)
-        else:
-            make = functools.partial(self._serialize, call, identified, recorder)
+        measures = placement.measures_while_compiling(call, identified.placement)
+        request.needs_device = measures and placement.fits_any_device(call, identified.placement)
+
         # Sent perhaps and recorded perhaps: made once.
-        serialize = functools.cache(make)
+        @functools.cache
+        def give(compiled: bool) -> bytes:
+            if compiled:
+                return self._compile_for_all(call, in_process, identified, recorder, made_here)
+            return self._serialize(call, identified, recorder, measures)
+
         max_wait = self._settings.max_wait
-        errand = Errand(
-            lambda serialized, progress: self._client.compile(
-                request, serialized, progress, max_wait, recorder.traceparent, compiles_here
-            ),
-            patience=max_wait,
-        )
+
+        def talk(give: Give, progress: Callable[[Progress], None]) -> Received:
+            compile_here = functools.partial(give, True) if measures else None
+            return self._client.compile(
+                request,
+                functools.partial(give, False),
+                progress,
+                max_wait,
+                recorder.traceparent,
+                compile_here,
+            )
+
+        errand = Errand(talk, patience=max_wait)
         if ahead:
-            errand.send_off(serialize)
-        return Sent(request, serialize, errand, identified.placement, made_here)
+            errand.send_off(give)
+        return Sent(request, give, errand, identified.placement, made_here)
 
     def _fetch(self, ticket: Ticket, call: GraphCall, label: str) -> Any:
         if isinstance(ticket.sent, FallBack):
@@ -171,14 +181,14 @@ class Offload:
         with recorder.stage(StageKind.STAGE_KIND_WAIT) as wait:
             try:
                 with self._waiting(f"{label} ({key[:12]})") as line:
-                    received = sent.errand.result(sent.serialize, line.update)
+                    received = sent.errand.result(sent.give, line.update)
             except FallBack as late:
                 if not sent.made_here:
                     raise
                 log.warning("inductord: %s was compiled here, and others cannot have it: %s", label, late)
                 return sent.made_here[0]
             if not sent.made_here:
-                self._recorder.keep(sent.request, sent.serialize)
+                self._recorder.keep(sent.request, functools.partial(sent.give, False))
         if sent.made_here:
             recorder.served(received.served)
             self._telemetry.served(received.served, wait.seconds, 0.0, received.compile_seconds, len(received.artifact))
@@ -222,7 +232,9 @@ class Offload:
         self._telemetry.requested(identified.key.digest, watch.seconds)
         return identified
 
-    def _serialize(self, call: GraphCall, identified: graph_key.Identified, recorder: SpanRecorder) -> bytes:
+    def _serialize(
+        self, call: GraphCall, identified: graph_key.Identified, recorder: SpanRecorder, measures: bool
+    ) -> bytes:
         with recorder.stage(StageKind.STAGE_KIND_SERIALIZE) as watch:
             try:
                 content = wire.dumps(call, identified.placement)
@@ -240,6 +252,7 @@ class Offload:
                     where.accelerator,
                     where.travels_as,
                     identified.key.parts,
+                    measures,
                 )
             )
         self._telemetry.sent(len(graph), watch.seconds)

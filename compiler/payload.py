@@ -32,7 +32,7 @@ class Library:
 class Graph:
     """A graph on its way to a worker. ``ambient``: process settings; ``content``: from ``adapter.wire.dumps``;
     ``accelerator``: what it runs on, None for the CPU; ``own_device``: which device is the rank's own; ``key_parts``: what the
-    rank made its key of."""
+    rank made its key of; ``measures``: it is compiled on a real device, where Inductor measures kernels."""
 
     toolchain: Toolchain
     kind: GraphKind
@@ -41,6 +41,7 @@ class Graph:
     accelerator: Accelerator | None = None
     own_device: int = 0
     key_parts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    measures: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ def pack_graph(graph: Graph) -> bytes:
         accelerator=graph.accelerator.message() if graph.accelerator else None,
         own_device=graph.own_device,
         key_parts=graph.key_parts,
+        measures=graph.measures,
     ).SerializeToString()
 
 
@@ -91,6 +93,7 @@ def unpack_graph(content: bytes) -> Graph:
         accelerator=described,
         own_device=payload.own_device,
         key_parts=dict(payload.key_parts),
+        measures=payload.measures,
     )
 
 

@@ -3,6 +3,7 @@
 Runs in worker processes of every kind of pool. It never touches training state and never runs a collective.
 """
 
+import contextlib
 import time
 import traceback
 from collections.abc import Generator
@@ -14,6 +15,7 @@ from inductord.compiler.adapter import (
     compiling,
     device,
     operators,
+    placement,
     playing,
     toolchain,
     tracing,
@@ -29,7 +31,7 @@ MAX_TRACEBACK = 64 * 1024
 def warm() -> Toolchain:
     """Import and find out what the first compile would wait for, and say what this worker compiles with."""
     compiling.warm()
-    return toolchain.describe("")
+    return toolchain.describe("", placement.of_worker())
 
 
 def compile_graph(key: str, graph: bytes, threads: int) -> CompileReply:
@@ -69,10 +71,30 @@ class _Refused(Exception):
 def _compile(key: str, content: bytes, threads: int, phases: dict[str, float]) -> bytes:
     try:
         graph = payload.unpack_graph(content)
-        with playing.described_by(graph.accelerator, graph.own_device):
+        with _device_of(graph):
             return _compile_there(key, graph, threads, phases)
     except (payload.PayloadError, device.NotDescribed) as error:
         raise _Refused(_failure(FailureKind.FAILURE_KIND_UNLOADABLE, error)) from error
+
+
+def _device_of(graph: payload.Graph) -> contextlib.AbstractContextManager[None]:
+    """The device that the graph is compiled for: played, or this worker's own when kernels are measured.
+
+    Raises:
+        device.NotDescribed: this worker has no such device.
+    """
+    if not graph.measures:
+        return playing.described_by(graph.accelerator, graph.own_device)
+    mine = device.own()
+    if mine is None or graph.accelerator is None:
+        raise device.NotDescribed("the compile measures on a device, and this worker has none")
+    identity = device.describe(mine.type).identity
+    if (identity, mine.index) != (graph.accelerator.identity, graph.own_device):
+        raise device.NotDescribed(
+            f"the compile measures on device {graph.own_device}, {graph.accelerator.identity}; this worker has device "
+            f"{mine.index}, {identity}"
+        )
+    return contextlib.nullcontext()
 
 
 def _compile_there(key: str, graph: payload.Graph, threads: int, phases: dict[str, float]) -> bytes:
@@ -92,7 +114,8 @@ def _compile_there(key: str, graph: payload.Graph, threads: int, phases: dict[st
             identified = graph_key.identify(call)
             _check_key(key, graph, identified)
         with _phase(phases, "compile"):
-            compiled = compiling.compile_graph(call, identified.placement)
+            compile_one = compiling.compile_measured if graph.measures else compiling.compile_graph
+            compiled = compile_one(call, identified.placement)
     with _phase(phases, "pack"):
         return payload.pack_artifact(payload.Artifact(key, compiled.content, compiled.libraries, compiled.relocations))
 

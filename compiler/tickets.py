@@ -3,13 +3,13 @@
 import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 import torch
 
 from inductord.compiler.adapter.placement import Placement
-from inductord.compiler.errand import Errand
+from inductord.compiler.errand import Errand, Give
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.timeline import SpanRecorder
 from inductord.v1.compiler_pb2 import OpenCompile
@@ -25,11 +25,11 @@ class FallBack(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sent:
-    """A graph that the daemon was asked for. ``serialize`` gives its payload, made once; ``placement``: where it runs;
-    ``made_here``: the compiled graph, when this rank was asked to compile it for all."""
+    """A graph that the daemon was asked for. ``give``: its payload, or the artifact that is compiled of it here, each made
+    once; ``placement``: where it runs; ``made_here``: the compiled graph, when this rank was asked to compile it for all."""
 
     request: OpenCompile
-    serialize: Callable[[], bytes]
+    give: Give
     errand: Errand
     placement: Placement
     made_here: list[Any] = dataclasses.field(default_factory=list)

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import itertools
 import logging
+import time
 import weakref
 from collections.abc import Iterator
 from functools import partial
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, assert_never
 from inductord.compiler.otel import NoSpans
 from inductord.daemon.accounts import Accounts
 from inductord.daemon.blobs import Lent, Outgoing
+from inductord.daemon.devices import WorkerDevices
 from inductord.daemon.graphs import GraphBuffer
 from inductord.daemon.ledger import Ledger
 from inductord.daemon.orders import Order
@@ -99,6 +101,7 @@ class Dispatcher:
         traces: Traces | None = None,
     ) -> None:
         self.graphs = graphs
+        self.devices = WorkerDevices(pool.status, time.monotonic)
         self._flights = flights
         self._store = store
         self._pool = pool
@@ -190,8 +193,7 @@ class Dispatcher:
 
     async def compiled_by_client(self, waiter: Waiter, artifact: bytes, seconds: float) -> None:
         """The artifact that ``waiter``, asked for a graph, made of it by itself. Those who wait for it are served."""
-        order, compiled = waiter.order, Compiled(artifact, seconds)
-        ledger = self._ledger(order)
+        order, compiled, ledger = waiter.order, Compiled(artifact, seconds), self._ledger(waiter.order)
         ledger.compiling(order)
         ledger.compiled(order, compiled)
         published = await self._publish(order, compiled)
@@ -285,7 +287,8 @@ class Dispatcher:
             del self._tasks[key]
             if isinstance(published, Failed):
                 _log.warning("%s of job %r failed: %s", short(key), order.job, published.failure.message)
-                self._perform(self._flights.failed(key, published.failure, published.retryable))
+                by_rank = partial(self.devices.rank_shall_compile, order, published.failure)
+                self._perform(self._flights.failed(key, published.failure, published.retryable, by_rank))
             else:
                 ours = isinstance(outcome, Compiled) and outcome.origin == ORIGIN_COMPILED
                 self._perform(self._flights.finished(key, ours), published)
@@ -314,8 +317,9 @@ class Dispatcher:
     async def _publish(self, order: Order, compiled: Compiled) -> Outgoing | Failed:
         data = compiled.artifact
         if len(data) > self._max_artifact_bytes:
-            return _too_large(
-                f"the artifact has {len(data)} bytes and max_artifact_bytes is {self._max_artifact_bytes}."
+            return failed(
+                FAILURE_KIND_TOO_LARGE,
+                f"the artifact has {len(data)} bytes and max_artifact_bytes is {self._max_artifact_bytes}.",
             )
         meta = Meta(
             kind=order.kind,
@@ -328,7 +332,7 @@ class Dispatcher:
         try:
             record = await self._store.publish(order.key, data, meta)
         except ArtifactTooLarge as error:
-            return _too_large(str(error))
+            return failed(FAILURE_KIND_TOO_LARGE, str(error))
         if self._shared is not None:
             self._shared.offer(order.plain_key, order.tenant, data, record.sha256, meta)
         return self._share(order.key, data, record.sha256, compiled.compile_seconds)
@@ -358,6 +362,7 @@ class Dispatcher:
                     waiter = self._waiters[action.waiter]
                     # Whose graph it is, is whose compile it is.
                     self._orders[waiter.order.key] = waiter.order
+                    self.graphs.forget(waiter.order.key)
                     if self._shared is None:
                         waiter.outbox.put(action)
                     else:
@@ -393,7 +398,3 @@ class Dispatcher:
         self._abandoned.add(task)
         task.add_done_callback(self._abandoned.discard)
         task.cancel()
-
-
-def _too_large(message: str) -> Failed:
-    return failed(FAILURE_KIND_TOO_LARGE, message)

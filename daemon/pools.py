@@ -51,7 +51,8 @@ class RayEvents(Protocol):
         """It was connected, could not be, or was lost."""
 
     def ray_job(self, end: RayJob, seconds: float) -> None:
-        """A job that was given to Ray ended after so long; the local pool takes one that was MOVED."""
+        """A job that was given to Ray ended after so long. One that was MOVED is taken by the local pool, or by a rank when it
+        needs a device."""
 
 
 def local_pool(config: DaemonConfig, scratch: Path, on_worker_failure: Callable[[str], None]) -> LocalPool:
@@ -135,6 +136,8 @@ class ChosenPool:
             if end is not RayJob.MOVED:
                 return outcome
             assert not isinstance(outcome, Compiled)
+            if job.needs_device:
+                return outcome  # Workers of this node have no device; a rank has.
             _log.warning("%.12s goes to the local pool: %s", job.key, outcome.failure.message)
         if trouble := await asyncio.shield(self._start_local()):
             return failed(FAILURE_KIND_POOL_UNAVAILABLE, trouble)

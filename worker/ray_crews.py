@@ -88,7 +88,9 @@ class RayCrew(StaffedPool[RayWorker]):
     async def start(self) -> None:
         """See ``Pool.start``."""
         config = self._config
-        self._employ(CrewSize(config.max_workers or _MOST_WORKERS, config.min_warm, config.idle_seconds))
+        # A device is not held for the sake of warmth.
+        min_warm = 0 if self._shape.needs_device else config.min_warm
+        self._employ(CrewSize(config.max_workers or _MOST_WORKERS, min_warm, config.idle_seconds))
 
     def let_one_go(self) -> None:
         """End an idle actor, if there is one: another shape needs its place."""
@@ -206,6 +208,11 @@ class RayCrews:
         self._config = config
         self._crews: dict[Shape, RayCrew] = {}
         self._failures: collections.Counter[str] = collections.Counter()
+        self._free_gpus = 0.0
+
+    def free_gpus(self, count: float) -> None:
+        """So many GPUs of the cluster are nobody's."""
+        self._free_gpus = count
 
     async def compile(self, job: Job, started: Callable[[], None]) -> Outcome:
         """See ``Pool.compile``."""
@@ -226,13 +233,15 @@ class RayCrews:
         """See ``Pool.status``; sums over all shapes."""
         total = PoolStatus(kind=RayCrew.kind)
         notes = []
-        for crew in self._crews.values():
+        total.devices = int(self._free_gpus // self._config.num_gpus)
+        for shape, crew in self._crews.items():
             one = crew.status()
             total.max_workers += one.max_workers
             total.starting += one.starting
             total.idle += one.idle
             total.busy += one.busy
             total.queued += one.queued
+            total.devices += (one.idle + one.busy) * shape.needs_device
             total.crashes += one.crashes
             notes += [one.note] if one.note else []
         total.note = "; ".join(dict.fromkeys(notes))

@@ -5,6 +5,7 @@ is ``registry`` and ``ray_crews``; here is only what makes an actor of them.
 """
 
 import asyncio
+import logging
 import os
 import platform
 import time
@@ -20,13 +21,15 @@ from inductord.worker.registry import Registry, RegistryLimits
 from inductord.worker.registry_messages import Batch, Request, SessionUnknown
 from inductord.worker.singleflight import Limits
 
+_log = logging.getLogger("inductord.registry")
+
 NAMESPACE = "inductord"
 NAME = f"registry-{__version__}-{PROTOCOL}-{KEY_FORMAT}"
 """Daemons of different releases do not share: keys and messages may differ."""
 
 # Ray gives this resource to the head node alone. A worker node with the registry on it would never be let go.
 _ON_HEAD = {"node:__internal_head__": 0.001}
-_EXPIRE_SECONDS = 2.0
+_UPKEEP_SECONDS = 2.0
 _MOST_CALLS = 10_000
 
 
@@ -34,13 +37,14 @@ class RegistryActor:
     """What daemons' bridges call. Not ``submit`` nor ``poll`` raise for an unknown session: False and None say so."""
 
     def __init__(self, config: CrewsConfig, limits: Limits) -> None:
-        self._registry = Registry(RayCrews(config), RegistryLimits(flights=limits), time.monotonic, ray.put)
-        self._expiry: asyncio.Task[None] | None = None
+        self._crews = RayCrews(config)
+        self._registry = Registry(self._crews, RegistryLimits(flights=limits), time.monotonic, ray.put)
+        self._upkeep: list[asyncio.Task[None]] = []
 
     async def hello(self, session: str) -> tuple[str, dict[str, str]]:
         """The registry's incarnation, and what it runs on."""
-        if self._expiry is None:
-            self._expiry = asyncio.create_task(self._expire())
+        if not self._upkeep:
+            self._upkeep = [asyncio.create_task(self._expire()), asyncio.create_task(self._look_for_gpus())]
         return self._registry.hello(session), versions()
 
     async def submit(self, session: str, requests: Sequence[Request]) -> bool:
@@ -64,8 +68,19 @@ class RegistryActor:
 
     async def _expire(self) -> None:
         while True:
-            await asyncio.sleep(_EXPIRE_SECONDS)
+            await asyncio.sleep(_UPKEEP_SECONDS)
             self._registry.expire()
+
+    async def _look_for_gpus(self) -> None:
+        while True:
+            try:
+                # It asks the head and may wait.
+                resources = await asyncio.to_thread(ray.available_resources)
+            except ray.exceptions.RayError as error:
+                _log.warning("the cluster does not say what is free: %s", error)
+                resources = {}
+            self._crews.free_gpus(resources.get("GPU", 0.0))
+            await asyncio.sleep(_UPKEEP_SECONDS)
 
 
 def versions() -> dict[str, str]:

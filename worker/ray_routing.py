@@ -13,9 +13,6 @@ from inductord.v1.compiler_pb2 import Toolchain
 
 LABEL_PREFIX = "inductord.io/"
 PARTS = ("torch", "python", "cpu", "cxx", "triton", "accelerator")
-
-# An accelerator is described by the rank and need not be in the worker: most graphs for it compile without it.
-_COMPARED = tuple(part for part in PARTS if part != "accelerator")
 _LONGEST_VALUE = 63
 _DIGEST = 8
 
@@ -43,10 +40,11 @@ def label_selector(toolchain: Toolchain, parts: Sequence[str]) -> dict[str, str]
 
 
 def misfit(wanted: Toolchain, has: Toolchain) -> str:
-    """Why a worker that compiles under ``has`` cannot serve; empty when it can. What either leaves open fits."""
+    """Why a worker that compiles under ``has`` cannot serve; empty when it can. What either leaves open fits: a worker without
+    a device leaves the accelerator open."""
     differing = [
         f"{part} {getattr(has, part)!r}, not {getattr(wanted, part)!r}"
-        for part in _COMPARED
+        for part in PARTS
         if getattr(wanted, part) and getattr(has, part) and getattr(wanted, part) != getattr(has, part)
     ]
     return f"a worker of the cluster has {'; '.join(differing)}" if differing else ""

@@ -7,8 +7,9 @@ daemons). The caller carries out the actions in order, before it delivers the ne
 A flight is one key on its way:
 
     open ──▶ UPLOADING ── uploaded ──▶ QUEUED ── started ──▶ COMPILING ── finished / failed ──▶ gone
-                                         ▲                      │
-                                         └── failed, retryable ─┘
+                 ▲                       ▲                      │
+                 │                       └── failed, retryable ─┤
+                 └───────────────────────── failed, ask again ──┘
 
 Events may cross on their way here, so an event about a waiter or a key that is gone is no error: it changes nothing.
 One duty is the caller's: after ``Abandon`` it reports nothing more of that dispatch, since a flight opened later under
@@ -61,7 +62,7 @@ class RejectReason(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AskGraph:
-    """This waiter shall upload the graph."""
+    """This waiter shall upload the graph. One that was uploaded before came to nothing, and nobody needs its bytes."""
 
     waiter: int
 
@@ -237,9 +238,12 @@ class SingleFlight:
         served = [Deliver(waiter, SERVED_LED if waiter == leader else SERVED_JOINED) for waiter in flight.waiters]
         return [*served, *self._end(flight)]
 
-    def failed(self, key: str, failure: CompileFailure, retryable: bool) -> list[Action]:
+    def failed(
+        self, key: str, failure: CompileFailure, retryable: bool, ask_again: Callable[[], bool] = lambda: False
+    ) -> list[Action]:
         """The dispatch of ``key`` came to nothing. It is dispatched again, or all waiters fail and the failure is
-        remembered if it is a fact about the graph (see ``failures``).
+        remembered if it is a fact about the graph (see ``failures``). ``ask_again``, which is asked before they fail: whether
+        a waiter can do better, and is asked for the graph as at the start.
 
         Not tried again when nobody waits; then nothing is remembered either, as the verdict is not final. Ignored when
         nothing of that key is dispatched.
@@ -249,6 +253,8 @@ class SingleFlight:
             return []
         if retryable and flight.attempt < self._limits.attempts:
             return self._dispatch(flight) if flight.waiters else self._end(flight)
+        if flight.waiters and not self._draining and ask_again():
+            return self._ask_again(flight)
         self._failures.remember(key, failure)
         return [*(Fail(waiter, failure) for waiter in flight.waiters), *self._end(flight)]
 
@@ -339,6 +345,14 @@ class SingleFlight:
         self._next_ticket += 1
         self._queue.append(flight.ticket)
         return [Dispatch(flight.key, flight.attempt), *self._tell_all(flight)]
+
+    def _ask_again(self, flight: _Flight) -> list[Action]:
+        if flight.state == COMPILE_STATE_QUEUED:
+            self._unqueue(flight)
+        flight.state = COMPILE_STATE_UPLOADING
+        flight.attempt = 0
+        flight.leader = next(iter(flight.waiters))
+        return [AskGraph(flight.leader), *self._tell_all(flight)]
 
     def _leave(self, flight: _Flight, waiter: int) -> list[Action]:
         """``waiter`` is no longer part of ``flight``; the one who waits longest takes its lead."""

@@ -131,6 +131,30 @@ def compile_for_all(
     return pack(shipped, shipped._triton_bundle, recorder.libraries(), as_it_travels)
 
 
+def compile_measured(call: GraphCall, where: Placement) -> CompiledGraph:
+    """As ``compile_graph``, where this process has the device of the graph: Inductor measures on it.
+
+    Raises whatever Inductor raises, and whatever packing raises.
+
+    Raises:
+        NotAnArtifact: Inductor's result is of a kind that is not shipped.
+    """
+    _metrics.reset()
+    counters.clear()
+
+    def in_process() -> Any:
+        return _compile_fx._InProcessFxCompile().codegen_and_compile(
+            call.gm, call.example_inputs, call.inputs_to_check, dict(call.options)
+        )
+
+    with DebugContext(), _no_process_groups():
+        return compile_for_all(call, in_process, where, keep=_nothing)
+
+
+def _nothing(graph: Any) -> None:
+    """A worker runs no graph."""
+
+
 def pack(graph: Any, bundle: Any, libraries: dict[str, Library], where: Placement) -> CompiledGraph:
     """A graph that was compiled in this process, as it is shipped. ``graph`` stays as it is.
 

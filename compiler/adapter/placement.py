@@ -69,6 +69,15 @@ def of(call: GraphCall) -> Placement:
     return Placement(accelerator, own.index, own.index if others else 0, "cpu" in types)
 
 
+def of_worker() -> Placement:
+    """What a worker serves: the CPU, and the device that it was given, if any."""
+    mine = device.own()
+    try:
+        return CPU_ONLY if mine is None else Placement(device.describe(mine.type), mine.index, mine.index, cpu=True)
+    except device.NotDescribed:
+        return CPU_ONLY
+
+
 def again(identity: str, own: int, travels_as: int) -> Placement | None:
     """The placement of a graph that an earlier process ran on its own device ``own``. None where this process's own is another
     one, or another model: ``identity`` is that of the accelerator, empty for graphs of the CPU."""
@@ -170,6 +179,13 @@ def measures_while_compiling(call: GraphCall, where: Placement) -> bool:
     if not (_config.max_autotune or _config.max_autotune_gemm):
         return False
     return any(_has_choices(node) for node in _nodes(call.gm))
+
+
+def fits_any_device(call: GraphCall, where: Placement) -> bool:
+    """Whether a process that sees another device of the model, and no further one, can compile this graph in the rank's place.
+    Not where it names a second device, or where Inductor may ask how many there are."""
+    others = {found.index for found in _devices(call) if found.type != "cpu"} - {where.own, None}
+    return not others and not has_collectives(call.gm)
 
 
 def _has_choices(node: torch.fx.Node) -> bool:

@@ -11,12 +11,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from inductord.compiler.client import Client, CompileFailed
+from inductord.compiler.reasons import Fallback
 from inductord.compiler.unavailable import Unavailable
 from inductord.compiler.versions import this_version
 from inductord.daemon.bundle import BundleReader, BundleRefused
 from inductord.daemon.shared.sealed import Unsealed
 from inductord.v1.compiler_pb2 import SERVED_HIT, FailureKind, OpenCompile, Progress, Requester
+from inductord.v1.payload_pb2 import GraphPayload
 
 _MOST_AT_ONCE = 64
 # Nobody's collectives wait here. A graph has its turn when all before it are compiled.
@@ -84,6 +88,7 @@ class Warming:
 
     def _ask(self, graph: Unsealed) -> str | dict[str, str]:
         entry = graph.entry
+        measures = _measures(graph.content)
         request = OpenCompile(
             client=this_version(),
             key=entry.key,
@@ -94,15 +99,29 @@ class Warming:
             key_parts=entry.key_parts,
             # A rank that comes meanwhile goes first.
             speculative=True,
+            needs_device=measures,
         )
         try:
-            received = self._client.compile(request, lambda: graph.content, _silent, _MAX_WAIT_S)
+            received = self._client.compile(
+                request, lambda: graph.content, _silent, _MAX_WAIT_S, compile_here=_no_device if measures else None
+            )
         except CompileFailed as failed:
             kind = FailureKind.Name(failed.failure.kind).removeprefix("FAILURE_KIND_").lower()
             return {"reason": kind, "message": failed.failure.message}
         except Unavailable as lost:
             return {"reason": lost.reason.value, "message": str(lost)}
         return "stored" if received.served == SERVED_HIT else "compiled"
+
+
+def _measures(graph: bytes) -> bool:
+    try:
+        return GraphPayload.FromString(graph).measures
+    except DecodeError:  # what is wrong with it is a worker's to say
+        return False
+
+
+def _no_device() -> bytes:
+    raise Unavailable(Fallback.POOL_UNAVAILABLE, "its compile measures on a device, and no worker has one")
 
 
 def _silent(progress: Progress) -> None:

@@ -198,7 +198,7 @@ class CompilerService(CompilerServiceServicer):
                     case None:
                         continue
                     case AskGraph():
-                        await stream.ask_graph()
+                        await stream.ask_graph(self._dispatcher.devices.measures(waiter.order))
                         upload = asyncio.create_task(
                             self._upload(waiter, stream), name=f"upload {short(waiter.order.key)}"
                         )

@@ -23,7 +23,10 @@ from inductord.v1.compiler_pb2 import (
     Served,
 )
 
-_SEND_GRAPH = CompileResponse(send_graph=SendGraph()).SerializeToString()
+_SEND_GRAPH = {
+    measures: CompileResponse(send_graph=SendGraph(worker_measures=measures)).SerializeToString()
+    for measures in (False, True)
+}
 
 
 class GraphUnavailable(Exception):
@@ -110,9 +113,9 @@ class CompileStream:
             incoming.add(message.chunk)
         return await incoming.finish()
 
-    async def ask_graph(self) -> None:
-        """Ask the client for the graph."""
-        await self._write(_SEND_GRAPH)
+    async def ask_graph(self, worker_measures: bool = False) -> None:
+        """Ask the client for the graph. ``worker_measures``: see ``SendGraph``."""
+        await self._write(_SEND_GRAPH[worker_measures])
 
     async def progress(self, state: CompileState, elapsed: float, ahead: int) -> None:
         """Say where the compile stands; also the heartbeat."""

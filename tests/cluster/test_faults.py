@@ -324,6 +324,7 @@ async def test_graphs_that_measure_get_a_device_each(
     cluster: RayCluster, daemons: list[DaemonProcess], tmp_path: Path
 ) -> None:
     cluster.nodes.append(cluster.add_node(2, num_gpus=2))
+    await until(lambda: daemons[0].status().pool.devices == 2, "the cluster has free devices")
     go = tmp_path / "go"
 
     async def device(number: int, *, needed: bool) -> str:
@@ -333,6 +334,7 @@ async def test_graphs_that_measure_get_a_device_each(
             stream = await one.open(key_of(graph), needs_device=needed)
             answering = asyncio.create_task(stream.finish(graph))
             await until(begun.exists, "a worker has the graph")
+            assert stream.answer.worker_measures == needed
             if all((tmp_path / f"{each}").exists() for each in range(3)):
                 go.touch()
             seen = json.loads((await answering).artifact)
@@ -341,6 +343,21 @@ async def test_graphs_that_measure_get_a_device_each(
     found = await asyncio.gather(device(0, needed=True), device(1, needed=True), device(2, needed=False))
     assert sorted(found) == ["", "0", "1"]
     assert moved(daemons[0]) == 0
+    # A worker that cannot measure for this model fails. The rank is asked once more, and the model is known from then on.
+    failing = script(["fail", "another device", pb.FAILURE_KIND_UNLOADABLE])
+    model = pb.Toolchain(accelerator="of another model")
+    await until(lambda: daemons[1].status().pool.devices == 2, "workers hold devices")
+    async with rank(daemons[1].address) as one:
+        stream = await one.open(key_of(failing), needs_device=True, toolchain=model)
+        for worker_measures in (True, False):
+            await stream.until("send_graph")
+            assert stream.answer.worker_measures == worker_measures
+            await (stream.say(refused=pb.GraphRefused()) if stream.answer.asked > 1 else stream.upload(failing))
+        assert (await stream.finish()).failure is not None
+        later = await one.open(key_of(b"of the same model"), needs_device=True, toolchain=model)
+        await later.until("send_graph")
+        assert not later.answer.worker_measures
+        later.cancel()
 
 
 async def test_without_the_head_every_node_compiles_for_itself_until_there_is_one_again(

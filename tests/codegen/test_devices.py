@@ -112,6 +112,26 @@ def test_what_a_rank_compiled_for_all_runs_on_their_devices() -> None:
         assert counters["async_compile_cache_miss"] == 2 * counters["async_compile_cache_hit"]
 
 
+def test_a_worker_with_the_device_compiles_on_it_and_one_without_does_not() -> None:
+    """The way of the same graphs where a worker has a device; here it plays it."""
+    call = gpu_models.graphs("masked")[0]
+    with playing.described_by(gpu_graphs.accelerator(90), 3):
+        graph = packed(gpu_graphs.moved(call, 3), measures=True)
+        assert placement.fits_any_device(graph.call, graph.identified.placement)
+    refused = task.compile_graph(graph.key, graph.payload, 1).failure
+    assert refused.kind == FailureKind.FAILURE_KIND_UNLOADABLE
+    assert "measures on a device, and this worker has none" in refused.message
+    with playing.described_by(gpu_graphs.accelerator(80), 0):
+        assert placement.of_worker().accelerator == gpu_graphs.accelerator(80)
+        assert "this worker has device 0" in task.compile_graph(graph.key, graph.payload, 1).failure.message
+    # What a worker would load on its device stays unloaded.
+    with playing.described_by(gpu_graphs.accelerator(90), 0), kernels.compiled_only():
+        artifact = compiled(graph)
+    ready = loaded(artifact, graph, 3)
+    assert set(ready.device_idxs) == {3}
+    assert "get_raw_stream(3)" in ready.source_code
+
+
 def test_a_graph_that_names_another_device_is_shared_only_by_who_means_the_same() -> None:
     call = gpu_models.graphs("masked")[0]
 

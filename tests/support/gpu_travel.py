@@ -33,12 +33,12 @@ def sent(call: GraphCall, index: int, capability: int = 90) -> Sent:
         return packed(gpu_graphs.moved(call, index))
 
 
-def packed(call: GraphCall) -> Sent:
+def packed(call: GraphCall, measures: bool = False) -> Sent:
     identified = graph_key.identify(call)
     where = identified.placement
     graph = payload.Graph(
         identified.toolchain, call.kind, identified.ambient, wire.dumps(call, where), where.accelerator, where.travels_as,
-        identified.key.parts,
+        identified.key.parts, measures,
     )  # fmt: skip
     return Sent(call, identified, payload.pack_graph(graph))
 

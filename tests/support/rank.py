@@ -26,9 +26,11 @@ def key_of(graph: bytes) -> str:
 
 @dataclasses.dataclass
 class Answer:
-    """How one Compile stream ended. ``asked``: how often it was asked for the graph."""
+    """How one Compile stream ended. ``asked``: how often it was asked for the graph. ``worker_measures``: what was said about
+    that the last time."""
 
     asked: int = 0
+    worker_measures: bool = False
     states: list[int] = dataclasses.field(default_factory=list)
     served: int = pb.SERVED_UNSPECIFIED
     artifact: bytes = b""
@@ -68,6 +70,7 @@ class RankStream:
         match kind:
             case "send_graph":
                 self.answer.asked += 1
+                self.answer.worker_measures = message.send_graph.worker_measures
             case "progress":
                 self.answer.states.append(message.progress.state)
             case "artifact":

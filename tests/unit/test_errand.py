@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from inductord.compiler.client import Received
-from inductord.compiler.errand import Errand
+from inductord.compiler.errand import Errand, Give
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.unavailable import Unavailable
 from inductord.v1.compiler_pb2 import SERVED_LED, Progress
@@ -22,7 +22,7 @@ def ignore(_: Progress) -> None:
     """Nobody looks."""
 
 
-def never() -> bytes:
+def never(_: bool) -> bytes:
     raise AssertionError("nobody wants the graph")
 
 
@@ -30,11 +30,11 @@ def test_the_graph_is_serialised_by_the_thread_that_asks() -> None:
     sent: list[bytes] = []
     serialised_by: list[int] = []
 
-    def talk(serialize: Callable[[], bytes], _: Tell) -> Received:
-        sent.append(serialize())
+    def talk(give: Give, _: Tell) -> Received:
+        sent.append(give(False))
         return ARTIFACT
 
-    def serialize() -> bytes:
+    def serialize(_: bool) -> bytes:
         serialised_by.append(threading.get_ident())
         return b"graph"
 
@@ -45,10 +45,27 @@ def test_the_graph_is_serialised_by_the_thread_that_asks() -> None:
     assert serialised_by == [threading.get_ident()]
 
 
+def test_it_may_be_asked_for_the_graph_and_then_for_what_is_compiled_of_it() -> None:
+    asked: list[bool] = []
+
+    def talk(give: Give, _: Tell) -> Received:
+        give(False)
+        return Received(give(True), SERVED_LED, 1.0)
+
+    def given(compiled: bool) -> bytes:
+        asked.append(compiled)
+        return b"artifact" if compiled else b"graph"
+
+    errand = Errand(talk, patience=60)
+    errand.send_off(given)
+    assert errand.result(given, ignore).artifact == b"artifact"
+    assert asked == [False, True]
+
+
 def test_it_does_not_wait_for_the_artifact() -> None:
     go_on = threading.Event()
 
-    def talk(_: Callable[[], bytes], tell: Tell) -> Received:
+    def talk(_: Give, tell: Tell) -> Received:
         tell(Progress(elapsed_seconds=1))
         assert go_on.wait(60)
         tell(Progress(elapsed_seconds=2))
@@ -65,22 +82,22 @@ def test_it_does_not_wait_for_the_artifact() -> None:
 def test_the_graph_may_be_wanted_late() -> None:
     """Whoever was to send it went away."""
 
-    def talk(serialize: Callable[[], bytes], tell: Tell) -> Received:
+    def talk(give: Give, tell: Tell) -> Received:
         tell(Progress())
-        return Received(serialize(), SERVED_LED, 1.0)
+        return Received(give(False), SERVED_LED, 1.0)
 
     errand = Errand(talk, patience=60)
     errand.send_off(never)
-    assert errand.result(lambda: b"graph", ignore).artifact == b"graph"
+    assert errand.result(lambda _: b"graph", ignore).artifact == b"graph"
 
 
 @pytest.mark.parametrize("in_serialising", [True, False])
 def test_what_is_raised_reaches_who_waits(in_serialising: bool) -> None:
-    def talk(serialize: Callable[[], bytes], _: Tell) -> Received:
-        serialize()
+    def talk(give: Give, _: Tell) -> Received:
+        give(False)
         raise ConnectionError("lost")
 
-    def serialize() -> bytes:
+    def serialize(_: bool) -> bytes:
         if in_serialising:
             raise ValueError("cannot")
         return b"graph"
@@ -95,10 +112,10 @@ def test_a_graph_that_nobody_gives_is_not_waited_for_without_end() -> None:
     """The thread that sent the errand dropped it: others must not wait for this rank."""
     refused: queue.SimpleQueue[Exception] = queue.SimpleQueue()
 
-    def talk(serialize: Callable[[], bytes], tell: Tell) -> Received:
+    def talk(give: Give, tell: Tell) -> Received:
         tell(Progress())  # another rank was to send it
         try:
-            serialize()
+            give(False)
         except Unavailable as lost:
             refused.put(lost)
             raise
@@ -111,4 +128,4 @@ def test_a_graph_that_nobody_gives_is_not_waited_for_without_end() -> None:
     assert lost.reason is Fallback.WAIT_EXCEEDED
     # Whoever asks for the result after all is told the same.
     with pytest.raises(Unavailable, match="busy"):
-        errand.result(lambda: b"too late", ignore)
+        errand.result(lambda _: b"too late", ignore)

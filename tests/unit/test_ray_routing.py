@@ -37,5 +37,6 @@ def test_a_worker_that_compiles_otherwise_is_told_apart() -> None:
     wanted = Toolchain(torch="2.13.0", cxx="g++ 12", accelerator="H100")
     assert misfit(wanted, Toolchain(torch="2.13.0", cxx="g++ 12", cpu="x", accelerator="")) == ""
     assert misfit(wanted, Toolchain()) == ""
+    assert misfit(wanted, Toolchain(accelerator="A100")) == "a worker of the cluster has accelerator 'A100', not 'H100'"
     why = misfit(wanted, Toolchain(torch="2.12.0", cxx="g++ 13"))
     assert why == "a worker of the cluster has torch '2.12.0', not '2.13.0'; cxx 'g++ 13', not 'g++ 12'"

@@ -97,6 +97,7 @@ def test_an_order_keeps_what_was_said() -> None:
         nodes=5,
         requester=pb.Requester(job="j", rank=3),
         key_parts={"a": "b"},
+        needs_device=True,
     )
     order = orders.parse_order(message)
     assert (order.key, order.kind, order.nodes, order.job, order.rank) == (
@@ -107,6 +108,7 @@ def test_an_order_keeps_what_was_said() -> None:
         3,
     )
     assert order.key_parts == {"a": "b"}
+    assert order.needs_device
 
 
 def test_a_kind_of_a_later_release_is_taken_as_unspecified() -> None:

@@ -75,6 +75,7 @@ class Surroundings(RuleBasedStateMachine):
                     longest = min(other for other, wanted in self.waiting.items() if wanted == key)
                     assert waiter == longest, "asked out of turn"
                     self.asked[waiter] = key
+                    self.graphs.discard(key)
                 case Tell(waiter, state, ahead):
                     key = self.waiting[waiter]
                     compile_ = self.pool.get(key)
@@ -199,17 +200,19 @@ class Surroundings(RuleBasedStateMachine):
         self.carry_out(self.machine.finished(key))
 
     @precondition(lambda self: self.pool)
-    @rule(data=st.data(), kind=KINDS, retryable=st.booleans())
-    def fail(self, data: st.DataObject, kind: pb.FailureKind, retryable: bool) -> None:
+    @rule(data=st.data(), kind=KINDS, retryable=st.booleans(), ask_again=st.booleans())
+    def fail(self, data: st.DataObject, kind: pb.FailureKind, retryable: bool, ask_again: bool) -> None:
         key = data.draw(st.sampled_from(sorted(self.pool)))
         compile_ = self.pool.pop(key)
         waiting = key in self.waiting.values()
         retry = retryable and compile_.attempt < self.limits.attempts
-        final = not retry
+        asked_again = not retry and ask_again and waiting and not self.draining
+        final = not retry and not asked_again
         if final and kind not in UNREMEMBERED:
             self.failed_at[key] = self.now
-        self.carry_out(self.machine.failed(key, pb.CompileFailure(kind=kind), retryable))
+        self.carry_out(self.machine.failed(key, pb.CompileFailure(kind=kind), retryable, lambda: ask_again))
         assert (key in self.pool) == (retry and waiting)
+        assert (key in self.asked.values()) == asked_again
         fact = final and kind not in UNREMEMBERED and self.limits.max_failures > 0
         assert (self.machine.state(key) == pb.KEY_STATE_FAILED) == fact
 

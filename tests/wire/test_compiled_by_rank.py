@@ -5,7 +5,8 @@ import hashlib
 
 import pytest
 from support.daemon import DaemonProcess
-from support.rank import CHUNK, RankStream, rank
+from support.pools import script
+from support.rank import CHUNK, RankStream, key_of, rank
 
 from inductord.v1 import compiler_pb2 as pb
 
@@ -96,6 +97,29 @@ async def test_the_next_rank_compiles_when_the_first_cannot(daemon: DaemonProces
     assert failed.failure is not None
     assert "out of memory" in failed.failure.message
     assert answer.artifact == ARTIFACT
+
+
+async def test_a_rank_compiles_what_the_pool_has_no_device_for(daemon: DaemonProcess) -> None:
+    graph = script(["fail", "no device", pb.FAILURE_KIND_UNLOADABLE])
+    key = key_of(graph)
+    async with rank(daemon.address) as ranks:
+        leading = await ranks.open(key, needs_device=True)
+        await leading.until("send_graph")
+        assert not leading.answer.worker_measures
+        # A worker that was tried all the same fails, and the rank that waits longest is asked once more.
+        await leading.upload(graph)
+        await leading.until_state(pb.COMPILE_STATE_COMPILING)
+        joining = await ranks.open(key, needs_device=True)
+        await leading.until("send_graph")
+        await leading.say(compiles_here=pb.CompilesHere())
+        await give(leading, ARTIFACT)
+        answers = [await stream.finish() for stream in (leading, joining)]
+    assert [answer.artifact for answer in answers] == [ARTIFACT] * 2
+    assert [answer.asked for answer in answers] == [2, 0]
+    # Nothing of the failure is remembered; it is counted.
+    totals = daemon.status().totals
+    assert (totals.compiles, totals.failures, totals.led, totals.joined) == (2, 1, 1, 1)
+    assert daemon.status().pool.devices == 0
 
 
 async def test_bytes_that_are_not_what_was_announced_are_not_kept(daemon: DaemonProcess) -> None:

@@ -55,6 +55,15 @@ class Asker:
             request, serialize or give, lambda progress: self.states.append(progress.state), max_wait
         )
 
+    def measured(self, graph: bytes, compile_here: Callable[[], bytes]) -> Received:
+        """A graph that is measured while it is compiled."""
+
+        def never() -> bytes:
+            raise AssertionError("the pool has no device")
+
+        request = pb.OpenCompile(client=this_version(), key=key_of(graph), requester=REQUESTER, needs_device=True)
+        return self.client.compile(request, never, lambda _: None, DEADLINE_S, compile_here=compile_here)
+
 
 @pytest.fixture
 def asker() -> Iterator[Callable[[DaemonProcess], Asker]]:
@@ -121,6 +130,15 @@ def test_threads_of_a_rank_wait_for_one_compile(
     assert sorted(each.served for each in received) == [pb.SERVED_JOINED] * 3 + [pb.SERVED_LED]
     assert asking.serialized == 1
     assert set(asking.states) >= {pb.COMPILE_STATE_COMPILING}
+
+
+def test_what_the_pool_has_no_device_for_is_compiled_by_the_first_who_asks(
+    daemon: DaemonProcess, asker: Callable[..., Asker]
+) -> None:
+    one, other = asker(daemon), asker(daemon)
+    compiled = [each.measured(b"a graph", lambda: b"measured here") for each in (one, other)]
+    assert [each.artifact for each in compiled] == [b"measured here"] * 2
+    assert [each.served for each in compiled] == [pb.SERVED_LED, pb.SERVED_HIT]
 
 
 def test_a_compile_failure_is_no_failure_of_the_service(daemon: DaemonProcess, asker: Callable[..., Asker]) -> None:

@@ -73,7 +73,7 @@ class Status(_message.Message):
     def __init__(self, version: _Optional[_Union[_compiler_pb2.Version, _Mapping]] = ..., pid: _Optional[int] = ..., uptime_seconds: _Optional[float] = ..., address: _Optional[str] = ..., metrics_address: _Optional[str] = ..., draining: bool = ..., pool: _Optional[_Union[PoolStatus, _Mapping]] = ..., store: _Optional[_Union[StoreStatus, _Mapping]] = ..., compiles: _Optional[_Iterable[_Union[RunningCompile, _Mapping]]] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ..., rss_bytes: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobSummary, _Mapping]]] = ..., listen: _Optional[str] = ...) -> None: ...
 
 class PoolStatus(_message.Message):
-    __slots__ = ("kind", "max_workers", "starting", "idle", "busy", "queued", "crashes", "note", "cluster")
+    __slots__ = ("kind", "max_workers", "starting", "idle", "busy", "queued", "crashes", "note", "devices", "cluster")
     KIND_FIELD_NUMBER: _ClassVar[int]
     MAX_WORKERS_FIELD_NUMBER: _ClassVar[int]
     STARTING_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class PoolStatus(_message.Message):
     QUEUED_FIELD_NUMBER: _ClassVar[int]
     CRASHES_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     kind: str
     max_workers: int
@@ -91,8 +92,9 @@ class PoolStatus(_message.Message):
     queued: int
     crashes: int
     note: str
+    devices: int
     cluster: ClusterStatus
-    def __init__(self, kind: _Optional[str] = ..., max_workers: _Optional[int] = ..., starting: _Optional[int] = ..., idle: _Optional[int] = ..., busy: _Optional[int] = ..., queued: _Optional[int] = ..., crashes: _Optional[int] = ..., note: _Optional[str] = ..., cluster: _Optional[_Union[ClusterStatus, _Mapping]] = ...) -> None: ...
+    def __init__(self, kind: _Optional[str] = ..., max_workers: _Optional[int] = ..., starting: _Optional[int] = ..., idle: _Optional[int] = ..., busy: _Optional[int] = ..., queued: _Optional[int] = ..., crashes: _Optional[int] = ..., note: _Optional[str] = ..., devices: _Optional[int] = ..., cluster: _Optional[_Union[ClusterStatus, _Mapping]] = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
     __slots__ = ("address", "registry", "uptime_seconds", "cpu_seconds", "daemons", "flights", "waiting", "compiles", "retries", "led", "joined", "found", "failed", "silent_daemons", "lost_artifacts", "kept_artifacts", "kept_bytes", "reattached", "worker_failures")

@@ -251,8 +251,10 @@ class CompileResponse(_message.Message):
     def __init__(self, send_graph: _Optional[_Union[SendGraph, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., artifact: _Optional[_Union[Artifact, _Mapping]] = ..., chunk: _Optional[bytes] = ..., failure: _Optional[_Union[CompileFailure, _Mapping]] = ...) -> None: ...
 
 class SendGraph(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("worker_measures",)
+    WORKER_MEASURES_FIELD_NUMBER: _ClassVar[int]
+    worker_measures: bool
+    def __init__(self, worker_measures: bool = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("state", "elapsed_seconds", "ahead")

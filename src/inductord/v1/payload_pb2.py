@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from inductord.v1 import compiler_pb2 as inductord_dot_v1_dot_compiler__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ainductord/v1/payload.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\"\xc7\x02\n\x0cGraphPayload\x12\x12\n\nkey_format\x18\x01 \x01(\r\x12*\n\ttoolchain\x18\x02 \x01(\x0b\x32\x17.inductord.v1.Toolchain\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.inductord.v1.GraphKind\x12\x0f\n\x07\x61mbient\x18\x04 \x01(\t\x12\r\n\x05graph\x18\x05 \x01(\x0c\x12.\n\x0b\x61\x63\x63\x65lerator\x18\x06 \x01(\x0b\x32\x19.inductord.v1.Accelerator\x12\x12\n\nown_device\x18\x07 \x01(\r\x12;\n\tkey_parts\x18\x08 \x03(\x0b\x32(.inductord.v1.GraphPayload.KeyPartsEntry\x1a/\n\rKeyPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"k\n\x0b\x41\x63\x63\x65lerator\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04\x61rch\x18\x03 \x01(\t\x12\x0f\n\x07runtime\x18\x04 \x01(\t\x12\r\n\x05\x63ount\x18\x05 \x01(\r\x12\x12\n\nproperties\x18\x06 \x01(\t\"\xae\x01\n\x0f\x41rtifactPayload\x12\x12\n\nkey_format\x18\x01 \x01(\r\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x16\n\x0e\x63ompiled_graph\x18\x03 \x01(\x0c\x12\x32\n\x0eshared_objects\x18\x04 \x03(\x0b\x32\x1a.inductord.v1.SharedObject\x12.\n\x0brelocations\x18\x05 \x01(\x0b\x32\x19.inductord.v1.Relocations\"W\n\x0bRelocations\x12#\n\x07records\x18\x01 \x03(\x0b\x32\x12.inductord.v1.Span\x12#\n\x07kernels\x18\x02 \x03(\x0b\x32\x12.inductord.v1.Span\"\"\n\x04Span\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\"J\n\x0cSharedObject\x12\x15\n\rsource_digest\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\x12\x12\n\ncache_path\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ainductord/v1/payload.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\"\xd9\x02\n\x0cGraphPayload\x12\x12\n\nkey_format\x18\x01 \x01(\r\x12*\n\ttoolchain\x18\x02 \x01(\x0b\x32\x17.inductord.v1.Toolchain\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.inductord.v1.GraphKind\x12\x0f\n\x07\x61mbient\x18\x04 \x01(\t\x12\r\n\x05graph\x18\x05 \x01(\x0c\x12.\n\x0b\x61\x63\x63\x65lerator\x18\x06 \x01(\x0b\x32\x19.inductord.v1.Accelerator\x12\x12\n\nown_device\x18\x07 \x01(\r\x12;\n\tkey_parts\x18\x08 \x03(\x0b\x32(.inductord.v1.GraphPayload.KeyPartsEntry\x12\x10\n\x08measures\x18\t \x01(\x08\x1a/\n\rKeyPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"k\n\x0b\x41\x63\x63\x65lerator\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04\x61rch\x18\x03 \x01(\t\x12\x0f\n\x07runtime\x18\x04 \x01(\t\x12\r\n\x05\x63ount\x18\x05 \x01(\r\x12\x12\n\nproperties\x18\x06 \x01(\t\"\xae\x01\n\x0f\x41rtifactPayload\x12\x12\n\nkey_format\x18\x01 \x01(\r\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x16\n\x0e\x63ompiled_graph\x18\x03 \x01(\x0c\x12\x32\n\x0eshared_objects\x18\x04 \x03(\x0b\x32\x1a.inductord.v1.SharedObject\x12.\n\x0brelocations\x18\x05 \x01(\x0b\x32\x19.inductord.v1.Relocations\"W\n\x0bRelocations\x12#\n\x07records\x18\x01 \x03(\x0b\x32\x12.inductord.v1.Span\x12#\n\x07kernels\x18\x02 \x03(\x0b\x32\x12.inductord.v1.Span\"\"\n\x04Span\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\"J\n\x0cSharedObject\x12\x15\n\rsource_digest\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\x12\x12\n\ncache_path\x18\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -25,17 +25,17 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_GRAPHPAYLOAD_KEYPARTSENTRY']._options = None
   _globals['_GRAPHPAYLOAD_KEYPARTSENTRY']._serialized_options = b'8\001'
   _globals['_GRAPHPAYLOAD']._serialized_start=74
-  _globals['_GRAPHPAYLOAD']._serialized_end=401
-  _globals['_GRAPHPAYLOAD_KEYPARTSENTRY']._serialized_start=354
-  _globals['_GRAPHPAYLOAD_KEYPARTSENTRY']._serialized_end=401
-  _globals['_ACCELERATOR']._serialized_start=403
-  _globals['_ACCELERATOR']._serialized_end=510
-  _globals['_ARTIFACTPAYLOAD']._serialized_start=513
-  _globals['_ARTIFACTPAYLOAD']._serialized_end=687
-  _globals['_RELOCATIONS']._serialized_start=689
-  _globals['_RELOCATIONS']._serialized_end=776
-  _globals['_SPAN']._serialized_start=778
-  _globals['_SPAN']._serialized_end=812
-  _globals['_SHAREDOBJECT']._serialized_start=814
-  _globals['_SHAREDOBJECT']._serialized_end=888
+  _globals['_GRAPHPAYLOAD']._serialized_end=419
+  _globals['_GRAPHPAYLOAD_KEYPARTSENTRY']._serialized_start=372
+  _globals['_GRAPHPAYLOAD_KEYPARTSENTRY']._serialized_end=419
+  _globals['_ACCELERATOR']._serialized_start=421
+  _globals['_ACCELERATOR']._serialized_end=528
+  _globals['_ARTIFACTPAYLOAD']._serialized_start=531
+  _globals['_ARTIFACTPAYLOAD']._serialized_end=705
+  _globals['_RELOCATIONS']._serialized_start=707
+  _globals['_RELOCATIONS']._serialized_end=794
+  _globals['_SPAN']._serialized_start=796
+  _globals['_SPAN']._serialized_end=830
+  _globals['_SHAREDOBJECT']._serialized_start=832
+  _globals['_SHAREDOBJECT']._serialized_end=906
 # @@protoc_insertion_point(module_scope)

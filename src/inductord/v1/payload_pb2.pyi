@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GraphPayload(_message.Message):
-    __slots__ = ("key_format", "toolchain", "kind", "ambient", "graph", "accelerator", "own_device", "key_parts")
+    __slots__ = ("key_format", "toolchain", "kind", "ambient", "graph", "accelerator", "own_device", "key_parts", "measures")
     class KeyPartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,7 @@ class GraphPayload(_message.Message):
     ACCELERATOR_FIELD_NUMBER: _ClassVar[int]
     OWN_DEVICE_FIELD_NUMBER: _ClassVar[int]
     KEY_PARTS_FIELD_NUMBER: _ClassVar[int]
+    MEASURES_FIELD_NUMBER: _ClassVar[int]
     key_format: int
     toolchain: _compiler_pb2.Toolchain
     kind: _compiler_pb2.GraphKind
@@ -31,7 +32,8 @@ class GraphPayload(_message.Message):
     accelerator: Accelerator
     own_device: int
     key_parts: _containers.ScalarMap[str, str]
-    def __init__(self, key_format: _Optional[int] = ..., toolchain: _Optional[_Union[_compiler_pb2.Toolchain, _Mapping]] = ..., kind: _Optional[_Union[_compiler_pb2.GraphKind, str]] = ..., ambient: _Optional[str] = ..., graph: _Optional[bytes] = ..., accelerator: _Optional[_Union[Accelerator, _Mapping]] = ..., own_device: _Optional[int] = ..., key_parts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    measures: bool
+    def __init__(self, key_format: _Optional[int] = ..., toolchain: _Optional[_Union[_compiler_pb2.Toolchain, _Mapping]] = ..., kind: _Optional[_Union[_compiler_pb2.GraphKind, str]] = ..., ambient: _Optional[str] = ..., graph: _Optional[bytes] = ..., accelerator: _Optional[_Union[Accelerator, _Mapping]] = ..., own_device: _Optional[int] = ..., key_parts: _Optional[_Mapping[str, str]] = ..., measures: bool = ...) -> None: ...
 
 class Accelerator(_message.Message):
     __slots__ = ("type", "name", "arch", "runtime", "count", "properties")
