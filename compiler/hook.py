@@ -4,29 +4,35 @@ It runs in every process that imports torch, whether or not anybody asked for in
 nothing heavy and must never raise: an exception here would make ``import torch`` itself fail.
 """
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 _COMPILE_FX = "torch._inductor.compile_fx"
+_PROFILE = "torch._dynamo.pgo"
 _YES = frozenset({"1", "true", "yes", "on"})
 
 
 def autoload() -> None:
     """Route every Inductor compile of this process through inductord, when ``INDUCTORD=1`` asks for it.
 
-    Inductor itself is not imported here. The seam is set when the job first imports it.
+    Inductor itself is not imported here. The seam is set when the job first imports it, or Dynamo first looks for its profile.
     """
     if os.environ.get("INDUCTORD", "").strip().lower() not in _YES:
         return
-    if _COMPILE_FX in sys.modules:
-        _set_seam()
-    else:
-        sys.meta_path.insert(0, _AfterImport())
+    awaited = {}
+    for name, act in {_COMPILE_FX: _set_seam, _PROFILE: _watch_profile}.items():
+        if name in sys.modules:
+            act()
+        else:
+            awaited[name] = act
+    if awaited:
+        sys.meta_path.insert(0, _AfterImport(awaited))
 
 
 def _set_seam() -> None:
@@ -36,30 +42,38 @@ def _set_seam() -> None:
     routing.route_everything()
 
 
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls ``_set_seam`` once ``torch._inductor.compile_fx`` has been imported; finds no modules of its own."""
+def _watch_profile() -> None:
+    from inductord.compiler.adapter import profile
 
-    def __init__(self) -> None:
-        self._looking = False
+    profile.before_it_is_read(sys.modules[_PROFILE], lambda: importlib.import_module(_COMPILE_FX))
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls each of ``awaited`` once the module of this name has been imported; finds no modules of its own."""
+
+    def __init__(self, awaited: Mapping[str, Callable[[], None]]) -> None:
+        self._awaited = awaited
+        self._looking: set[str] = set()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != _COMPILE_FX or self._looking:
+        if fullname not in self._awaited or fullname in self._looking:
             return None
-        self._looking = True  # the real finders are asked below, through the same meta path
+        self._looking.add(fullname)  # the real finders are asked below, through the same meta path
         try:
             spec = importlib.util.find_spec(fullname)
         finally:
-            self._looking = False
+            self._looking.discard(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader, self._awaited[fullname])
         return spec
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, inner: importlib.abc.Loader) -> None:
+    def __init__(self, inner: importlib.abc.Loader, act: Callable[[], None]) -> None:
         self._inner = inner
+        self._act = act
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._inner.create_module(spec)
@@ -69,4 +83,4 @@ class _Loader(importlib.abc.Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner  # inspect, pickle and friends see the module as it always was
         module.__loader__ = self._inner
-        _set_seam()
+        self._act()

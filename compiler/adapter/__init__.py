@@ -11,6 +11,8 @@
 ``accounting``      what compiling cost this process, by PyTorch's own account
 ``doors``           Inductor's compile of one graph, for callers of AOTAutograd
 ``remote_cache``    PyTorch's own remote caches, and what their entries name
+``profile``         when Dynamo reads its profile from one of them
+``user_kernels``    Triton kernels of the user: described on the rank, made anew on the worker
 ``shared_objects``  C++ kernel libraries: captured where they are built, supplied where they are loaded
 
 Checked against torch 2.11, 2.13 and 2.14 (``SUPPORTED``); on any other version the rank uses plain Inductor and says so.

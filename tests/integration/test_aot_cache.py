@@ -4,33 +4,51 @@ from pathlib import Path
 
 import pytest
 from support.daemon import DaemonProcess
-from support.training import python, train
+from support.training import Ended, python, train
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
-GRAPHS = 3
-RESULTS = 2
-"""Of AOTAutograd: training, inference."""
-CACHE = "autograd-experimental"
+CACHE, PROFILE = "autograd-experimental", "dynamo-pgo"
 
 
-def remote(ended: object) -> dict[str, int]:
-    (report,) = ended.reports  # type: ignore[attr-defined]
+def remote(ended: Ended) -> dict[str, int]:
+    (report,) = ended.reports
     return {name: int(count) for name, count in report.get("remote_caches", {}).items()}
 
 
-@pytest.mark.parametrize("more", [(), ("--dynamic",)], ids=["static", "dynamic"])
-def test_a_second_job_does_not_trace_again(real_daemon: DaemonProcess, tmp_path: Path, more: tuple[str, ...]) -> None:
-    command, nowhere = python("again.py", *more), str(tmp_path / "nowhere")
+def test_a_second_job_does_not_trace_again(real_daemon: DaemonProcess, tmp_path: Path) -> None:
+    graphs, results = 3, 2  # one of training, which is two graphs, and one of inference
+    command, nowhere = python("again.py"), str(tmp_path / "nowhere")
     first = train(tmp_path / "first", command, real_daemon.address)
-    assert first.result["aot"] == {"autograd_cache_miss": RESULTS, "autograd_cache_saved": RESULTS}
-    assert (first.fallbacks, first.count("led")) == ({}, GRAPHS), first.err
-    assert remote(first) == {f"{CACHE} miss": RESULTS, f"{CACHE} kept": RESULTS}, first.err
+    assert first.result["aot"] == {"autograd_cache_miss": results, "autograd_cache_saved": results}
+    assert (first.fallbacks, first.count("led")) == ({}, graphs), first.err
+    assert remote(first) == {f"{CACHE} miss": results, f"{CACHE} kept": results}, first.err
     compiles = real_daemon.status().totals.compiles
 
     second = train(tmp_path / "second", command, real_daemon.address, PATH=nowhere)
     assert second.result["numbers"] == first.result["numbers"]
-    assert (second.result["aot"], second.result["fx_misses"]) == ({"autograd_cache_hit": RESULTS}, 0), second.err
-    assert (second.fallbacks, second.count("hits"), second.keys) == ({}, GRAPHS, first.keys)
-    assert remote(second) == {f"{CACHE} hit": RESULTS}
+    assert (second.result["aot"], second.result["fx_misses"]) == ({"autograd_cache_hit": results}, 0), second.err
+    assert (second.fallbacks, second.count("hits"), second.keys) == ({}, graphs, first.keys)
+    assert remote(second) == {f"{CACHE} hit": results}
     assert real_daemon.status().totals.compiles == compiles
+
+
+def test_a_second_job_knows_which_sizes_change(real_daemon: DaemonProcess, tmp_path: Path) -> None:
+    """The first job learns at its second batch that the size of batches changes. The second job begins with that profile: it
+    traces nothing for one size, and compiles nothing, though it meets another size first."""
+    command, nowhere = python("again.py", "--growing"), str(tmp_path / "nowhere")
+    asked = {"TORCH_COMPILE_JOB_ID": "growing", "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": "1"}
+    first = train(tmp_path / "first", command, real_daemon.address, **asked)
+    assert first.result["traced"] == 3  # for one size, for all, and without gradients
+    assert remote(first)[f"{PROFILE} miss"] == 1
+    compiles = real_daemon.status().totals.compiles
+
+    second = train(tmp_path / "second", command, real_daemon.address, PATH=nowhere, **asked)
+    assert (second.result["traced"], second.result["aot"]) == (2, {"autograd_cache_hit": 2}), second.err
+    assert remote(second)[f"{PROFILE} hit"] == 1
+    assert (second.fallbacks, second.count("hits"), second.result["fx_misses"]) == ({}, 3, 0)
+    assert second.keys < first.keys
+    assert real_daemon.status().totals.compiles == compiles
+    # Of the second batch and of inference; the first batch went through another graph.
+    (_, loss), _, inferred = second.result["numbers"]
+    assert ([loss], inferred) == (first.result["numbers"][0][1:], first.result["numbers"][2])
