@@ -159,11 +159,12 @@ class AotCache:
         request.requester.CopyFrom(self._telemetry.requester())
         with self._telemetry.timeline.graph(request.kind, request.nodes) as span:
             span.identified(request.key)
-            self._telemetry.requested(request.key, 0.0)
             with span.stage(StageKind.STAGE_KIND_WAIT) as wait:
                 received = self._client.compile(
                     request, _gone, lambda _: None, self._settings.max_wait, span.traceparent
                 )
+            # One that is gone is asked for once more, by whoever then compiles it.
+            self._telemetry.requested(request.key, 0.0)
             with span.stage(StageKind.STAGE_KIND_LOAD) as load:
                 artifact = payload.unpack_artifact(received.artifact, request.key)
                 remote_cache.add_graph(named, artifact, where)

@@ -185,7 +185,8 @@ class Offload:
             except FallBack as late:
                 if not sent.made_here:
                     raise
-                log.warning("inductord: %s was compiled here, and others cannot have it: %s", label, late)
+                recorder.fell_back(late.reason)
+                self._telemetry.fell_back(late.reason, f"compiled here, and others cannot have it: {late}", label)
                 return sent.made_here[0]
             if not sent.made_here:
                 self._recorder.keep(sent.request, functools.partial(sent.give, False))

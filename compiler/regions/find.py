@@ -38,7 +38,7 @@ def plan(graph: fx.GraphModule, *, minimum: int = MINIMUM_NODES) -> Plan | Whole
     row = cuts.survey(known)
     total = _size(known, row.nodes)
     if total < 2 * max(minimum, 1):
-        return Whole(WholeReason.TOO_SMALL, f"the graph has {total} nodes, too few for repeats to matter")
+        return Whole(WholeReason.TOO_SMALL, "the graph has too few nodes for repeats to matter")
     bound = _lossless(known, row)
     best: tuple[int, Plan] | None = None
     for note, allowed in (

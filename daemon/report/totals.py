@@ -123,7 +123,10 @@ def make_report(
         )
     elif not total.requests and not total.fallbacks:
         said.append(_NO_GRAPH)
-    elif seen < world:
+    unanswered = total.requests - total.led - total.joined - total.hits - sum(total.fallbacks.values())
+    if unanswered > 0:
+        said.append(f"The job ended before {words.count(unanswered, 'request')} had an answer.")
+    if 0 < seen < world and (total.requests or total.fallbacks):
         said.append(f"{seen} of {world} ranks reported; the others were ended by force or run elsewhere.")
     return _report(job, total, seen, world, daemon, said)
 

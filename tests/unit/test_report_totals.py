@@ -40,6 +40,15 @@ def test_sums_over_ranks_and_distinct_graphs(tmp_path: Path) -> None:
     assert report.notes == ()
 
 
+def test_a_job_that_was_interrupted_says_what_had_no_answer(tmp_path: Path) -> None:
+    write_rank(tmp_path, 0, stats(requests=6, led=2, joined=1, fallbacks={"worker_died": 1}), world_size=2)
+    report = make_report("j", read_rank_files(tmp_path)[0], daemon=None)
+    assert report.notes == (
+        "The job ended before 2 requests had an answer.",
+        "1 of 2 ranks reported; the others were ended by force or run elsewhere.",
+    )
+
+
 def test_a_restarted_rank_is_one_rank_with_all_its_work(tmp_path: Path) -> None:
     write_rank(tmp_path, 0, stats(requests=3, led=3), world_size=1, pid=7)
     write_rank(tmp_path, 0, stats(requests=3, hits=3), world_size=1, pid=8)
