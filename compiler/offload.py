@@ -186,7 +186,7 @@ class Offload:
                 if not sent.made_here:
                     raise
                 recorder.fell_back(late.reason)
-                self._telemetry.fell_back(late.reason, f"compiled here, and others cannot have it: {late}", label)
+                self._telemetry.fell_back(late.reason, f"others cannot have it: {late}", label)
                 return sent.made_here[0]
             if not sent.made_here:
                 self._recorder.keep(sent.request, functools.partial(sent.give, False))
