@@ -12,6 +12,12 @@ from pathlib import Path
 from inductord.compiler.address import AddressError, configured_address
 
 _NO = frozenset({"0", "false", "no", "off"})
+VARIABLES = frozenset(
+    f"INDUCTORD{name}"
+    for name in ("", "_ADDRESS", "_JOB", "_MAX_WAIT", "_PROGRESS", "_RECORD_DIR", "_REGIONS", "_REPORT_DIR")
+)
+"""What a rank reads, but for what ``security`` reads. The worker has INDUCTORD_SCRATCH from its daemon."""
+
 REGIONS = ("off", "auto", "force")
 DEFAULT_MAX_WAIT_S = 300.0
 """Half of the shortest default timeout of a process group (10 minutes, NCCL): a rank that gave up waiting still has time to

@@ -34,4 +34,6 @@ def as_unavailable(error: grpc.RpcError) -> Unavailable:
     call: Any = error
     code: grpc.StatusCode = call.code() if hasattr(call, "code") else grpc.StatusCode.UNKNOWN
     details = call.details() if hasattr(call, "details") else str(error)
-    return Unavailable(_STATUS_REASONS.get(code, Fallback.DAEMON_ERROR), f"{code.name}: {details}")
+    reason = _STATUS_REASONS.get(code, Fallback.DAEMON_ERROR)
+    said = f"{code.name}: {details}"
+    return Unavailable(reason, f"the connection broke: {said}" if reason is Fallback.DAEMON_LOST else said)

@@ -258,12 +258,13 @@ def _read_file(path: Path) -> dict[str, Any]:
         if name in ("config", _ORIGINS):
             raise ConfigError(f"{name!r} cannot be set in the configuration file {path}.")
         if name not in DaemonConfig.model_fields:
-            raise ConfigError(f"unknown setting {name!r} in {path}.{_suggestion(name, DaemonConfig.model_fields)}")
+            raise ConfigError(f"unknown setting {name!r} in {path}.{suggestion(name, DaemonConfig.model_fields)}")
     return values
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
+def suggestion(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """What to say behind an unknown ``name``: which of the known ones may be meant, if one is so much like it (0 to 1)."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=likeness)
     return f" Did you mean {close[0]!r}?" if close else " `inductord config` lists all settings."
 
 
@@ -287,7 +288,7 @@ def _explain(problem: Mapping[str, Any], flags: Mapping[str, object]) -> str:
     name = str(path[0]) if path else "settings"
     variable = f"{ENV_PREFIX}{name.upper()}"
     if problem["type"] == "extra_forbidden":
-        return f"unknown setting {name!r}.{_suggestion(name, DaemonConfig.model_fields)}"
+        return f"unknown setting {name!r}.{suggestion(name, DaemonConfig.model_fields)}"
     if name in flags:
         source = "flag"
     elif variable in os.environ:
@@ -295,7 +296,11 @@ def _explain(problem: Mapping[str, Any], flags: Mapping[str, object]) -> str:
     else:
         source = "configuration file"
     message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{name} ({source}): {message} (it is {problem['input']!r})"
+    if problem["type"].startswith("byte_size"):
+        message = "write a size such as 20GiB or 500MB"
+    # Our own sentences name the value where it helps.
+    named = problem["type"] == "value_error" and str(problem["input"]) in message
+    return f"{name} ({source}): {message}" + ("" if named else f" (it is {problem['input']!r})")
 
 
 def explain_config(config: DaemonConfig) -> list[tuple[str, str, str]]:

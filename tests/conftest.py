@@ -6,10 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from support.compiler import remember_compiles
 from support.daemon import DaemonProcess, running_daemon, share_prepared
 from support.leaks import left_behind, set_mark
+
+# How long drawing and trying take is the machine's doing.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

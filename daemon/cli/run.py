@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 from inductord.daemon.cli import options
+from inductord.daemon.cli.errors import translated
 from inductord.daemon.cli.exits import CANNOT_EXECUTE, COMMAND_NOT_FOUND, SIGNAL_BASE
 from inductord.daemon.cli.remarks import remark
 from inductord.daemon.cli.signals import Interrupted, SignalGate
@@ -110,6 +111,10 @@ def _prepare_daemon(flags: Mapping[str, object], signals: SignalGate) -> str | N
     settings_address = None
     try:
         from inductord.daemon.cli.launcher import Launcher
+        from inductord.daemon.cli.variables import unknown
+
+        for name, meant in unknown(os.environ):
+            remark(f"nothing reads the variable {name}. {meant}")
 
         settings = options.daemon_settings(flags)
         settings_address = settings.address
@@ -125,7 +130,9 @@ def _prepare_daemon(flags: Mapping[str, object], signals: SignalGate) -> str | N
     except Interrupted:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the command must run
-        remark(f"{error} ({type(error).__name__}). The command runs without the daemon and compiles as ever.")
+        known = translated(error)
+        said = f"{error} ({type(error).__name__})." if known is None else str(known)
+        remark(f"{said} The command runs without the daemon and compiles as ever.")
         return settings_address
     if found.problem is not None:
         remark(f"{found.problem} The command runs all the same; what the daemon cannot serve is compiled as ever.")

@@ -118,8 +118,8 @@ def make_report(
             seen, total = daemon.ranks, daemon.sum
     if not seen:
         said.append(
-            "No rank reported. Either nothing was compiled with torch.compile, or the command runs another Python, "
-            "without inductord in it."
+            "No rank reported: nothing was compiled with torch.compile, inductord was off, or the command runs another "
+            "Python, without inductord in it."
         )
     elif not total.requests and not total.fallbacks:
         said.append(_NO_GRAPH)
@@ -199,7 +199,12 @@ def as_text(report: RunReport) -> list[str]:
         lines.append("  fallbacks  none")
     for note in report.notes:
         lines += textwrap.wrap(
-            note, _WIDTH, initial_indent="  note       ", subsequent_indent=" " * 13, break_long_words=False
+            note,
+            _WIDTH,
+            initial_indent="  note       ",
+            subsequent_indent=" " * 13,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
     return lines
 

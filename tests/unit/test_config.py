@@ -1,13 +1,19 @@
 """Settings: which source wins, what is said about bad ones."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from inductord.compiler.security import VARIABLES as CONNECTION
+from inductord.compiler.settings import VARIABLES as RANK
+from inductord.daemon.cli.variables import unknown
 from inductord.daemon.config import ConfigError, DaemonConfig, explain_config, load_config
 
 pytestmark = pytest.mark.unit
+
+REPO = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +94,29 @@ def test_variables_that_are_no_settings_are_left_alone(monkeypatch: pytest.Monke
     assert set(sources(load_config()).values()) == {"default"}
 
 
+def test_variables_that_nothing_reads_are_found_and_what_was_meant() -> None:
+    env = {
+        "INDUCTORD": "1",
+        "INDUCTORD_STORE_PTH": "/x",
+        "INDUCTORD_MAX_WAITT": "3",
+        "INDUCTORD_XYZZY": "",
+        "INDUCTORD_POOL": "local",
+        "INDUCTORD_MAX_WAIT": "300",
+        "INDUCTORD_TOKEN": "of a rank",
+        "INDUCTORD_SERVICE_HOST": "10.0.0.1",
+        "INDUCTORD_PORT_7777_TCP": "of Kubernetes",
+        "HOME": "/",
+    }
+    assert list(unknown(env)) == [
+        ("INDUCTORD_MAX_WAITT", "Did you mean 'INDUCTORD_MAX_WAIT'?"),
+        ("INDUCTORD_STORE_PTH", "Did you mean 'INDUCTORD_STORE_PATH'?"),
+        ("INDUCTORD_XYZZY", "`inductord config` lists all settings."),
+    ]
+    named = set(re.findall(r"`(INDUCTORD\w*)`", (REPO / "docs" / "configuration.md").read_text()))
+    assert named >= RANK | CONNECTION
+    assert not list(unknown(dict.fromkeys(named - {"INDUCTORD_", "INDUCTORD_TLS_"}, "")))
+
+
 def test_every_setting_is_explained_and_described() -> None:
     fields = set(DaemonConfig.model_fields) - {"origins"}
     assert {name for name, _, _ in explain_config(load_config())} == fields
@@ -139,6 +168,20 @@ def test_a_bad_value_is_named_with_its_source(monkeypatch: pytest.MonkeyPatch, n
     monkeypatch.setenv(f"INDUCTORD_{name.upper()}", value)
     with pytest.raises(ConfigError, match=rf"{name} \(env INDUCTORD_{name.upper()}\)"):
         load_config()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("store_max_bytes", "many", "store_max_bytes (flag): write a size such as 20GiB or 500MB (it is 'many')"),
+        ("address", "foo", "address (flag): 'foo' is not a Unix socket."),
+    ],
+)
+def test_what_is_said_about_a_bad_value_names_it_once(name: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config({name: value})
+    assert str(caught.value).startswith(said)
+    assert str(caught.value).count(value) == 1
 
 
 def test_an_unknown_flag_is_an_error() -> None:

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError
 from packaging.requirements import Requirement
 
 from inductord.daemon.cli.checks.finding import Finding, fail, ok, warn
+from inductord.daemon.cli.variables import unknown
 
 _DISTRIBUTION = "inductord"
 _EXTRA = "daemon"
@@ -77,7 +78,9 @@ def entry_points() -> Iterator[Finding]:
 
 
 def variables(env: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """Variables that keep the hook from being called."""
+    """Variables that nothing reads, and those that keep the hook from being called."""
+    for name, meant in unknown(env):
+        yield warn("variables", f"nothing reads {name}", meant)
     if env.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
         yield warn(
             "hook",
