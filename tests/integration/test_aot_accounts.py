@@ -26,6 +26,22 @@ TIMED_IN_CODE_GENERATION = {
     "compile_file",
     "_recursive_post_grad_passes",
 }
+LOGS = ("graph_code", "aot_graphs", "guards", "recompiles", "kernel_code", "output_code", "post_grad_graphs", "fusion")
+OF_THE_WORKER = {"post_grad_graphs", "fusion"}
+OF_THE_PROCESS = re.compile(
+    r"_[0-9a-f]{8}(_[0-9a-f]{4}){3}_[0-9a-f]{12}|\d{9,}|Guard eval latency.*|\(\S+:\d+ in \w+\)|\S+\.py"
+    r"|Source Nodes: \[.*?\]|# AOT ID: .*|.* written to: .*"
+)
+"""Names, addresses and paths of one process; and two comments, which are made of what a graph does not take along."""
+
+
+def logged(err: str) -> dict[str, list[str]]:
+    """What TORCH_LOGS printed, by name, without what differs between two processes."""
+    lines: dict[str, list[str]] = {}
+    for name, text in re.findall(r"\[__(\w+)\] ?(.*)$", err, re.MULTILINE):
+        if line := OF_THE_PROCESS.sub("", text).rstrip():
+            lines.setdefault(name, []).append(line)
+    return lines
 
 
 def traced(folder: Path) -> set[str]:
@@ -38,10 +54,14 @@ def traced(folder: Path) -> set[str]:
     return names
 
 
-def test_counters_times_metrics_and_traces_are_those_of_inductor(real_daemon: DaemonProcess, tmp_path: Path) -> None:
+def test_counters_times_metrics_logs_and_traces_are_those_of_inductor(
+    real_daemon: DaemonProcess, tmp_path: Path
+) -> None:
     jobs: dict[str, Running] = {}
     for name, address in (("plain", None), ("through", real_daemon.address)):
-        env = environment(tmp_path / name, address, TORCH_TRACE=str(tmp_path / name / "trace"))
+        env = environment(
+            tmp_path / name, address, TORCH_TRACE=str(tmp_path / name / "trace"), TORCH_LOGS=",".join(LOGS)
+        )
         jobs[name] = Running(python("accounts.py"), env)
     ended: dict[str, Ended] = {name: job.finish() for name, job in jobs.items()}
     plain, through = ended["plain"].result, ended["through"].result
@@ -59,4 +79,7 @@ def test_counters_times_metrics_and_traces_are_those_of_inductor(real_daemon: Da
     names = {name: traced(tmp_path / name / "trace") for name in jobs}
     assert names["plain"] - names["through"] == {"before_post_grad_graph"}
     assert len(names["plain"]) > 40
+    logs = {name: logged(each.err) for name, each in ended.items()}
+    assert set(logs["plain"]) == set(LOGS)
+    assert logs["through"] == {name: lines for name, lines in logs["plain"].items() if name not in OF_THE_WORKER}
     assert (ended["through"].fallbacks, ended["through"].count("led")) == ({}, GRAPHS), ended["through"].err
