@@ -78,13 +78,14 @@ def _readers_mode(state: Any) -> FakeTensorMode:
     return mode
 
 
-# Their identities are parts of the key, so PyTorch leaves them out of the configuration that it can carry elsewhere.
+# Their names or identities are parts of the key, so PyTorch leaves them out of the configuration that it can carry elsewhere.
 _PASSES = (
     "joint_custom_post_pass",
     "joint_custom_pre_pass",
     "post_grad_custom_post_pass",
     "post_grad_custom_pre_pass",
     "_pre_fusion_custom_pass",
+    "_fuse_ddp_communication_passes",
 )
 
 

@@ -47,6 +47,7 @@ class Seen:
     """Keys and their parts by what was changed, of two processes that hash text differently."""
 
     keys: dict[str, str]
+    of_passes: dict[str, str]
     parts: dict[str, dict[str, str]]
     elsewhere: dict[str, str]
 
@@ -63,7 +64,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         )
     finally:
         ended = one.finish()
-    return Seen(ended.result["keys"], ended.result["parts"], other["keys"])
+    return Seen(**ended.result, elsewhere=other["keys"])
 
 
 def test_no_case_is_left_out(seen: Seen) -> None:
@@ -89,6 +90,14 @@ def test_what_does_not_change_the_code_does_not_change_the_key(seen: Seen, circu
 
 def test_a_worker_computes_the_key_of_symbolic_shapes_that_the_rank_computed(seen: Seen) -> None:
     assert seen.keys["dynamic after the wire"] == seen.keys["dynamic"]
+
+
+def test_passes_of_the_user_count_by_their_identity_and_travel_with_the_graph(seen: Seen) -> None:
+    names = [name for name in seen.of_passes if not name.endswith(" after the wire")]
+    assert len(names) >= 5
+    assert len({seen.keys["base"], *(seen.of_passes[name] for name in names)}) == len(names) + 1
+    for name in names:
+        assert seen.of_passes[f"{name} after the wire"] == seen.of_passes[name], name
 
 
 def test_another_rank_of_another_process_computes_the_same_keys(seen: Seen) -> None:

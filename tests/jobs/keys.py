@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
-from torch._inductor import config
+from torch._inductor import config, custom_graph_pass
 
 from inductord.compiler import graph_key
-from inductord.compiler.adapter import seam, tracing, wire
+from inductord.compiler.adapter import compiling, seam, tracing, wire
 from inductord.compiler.adapter.seam import GraphCall
 
 Change = contextlib.AbstractContextManager[Any]
@@ -151,17 +151,54 @@ def look_at_everything(call: GraphCall) -> None:
     note_after_the_wire("same after the wire")(call)
 
 
+class Pass(custom_graph_pass.CustomGraphPass):
+    """One of the user, whose identity is what it was last edited to."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        """It is never run here."""
+
+    def uuid(self) -> str:
+        return self.text
+
+
+PASSES: dict[str, dict[str, Any]] = {
+    "pass before": {"post_grad_custom_pre_pass": Pass("one")},
+    "pass edited": {"post_grad_custom_pre_pass": Pass("two")},
+    "pass after": {"post_grad_custom_post_pass": Pass("one")},
+    "pass on both": {"joint_custom_post_pass": Pass("one")},
+    "passes of DDP": {"_fuse_ddp_communication_passes": ["schedule_comm_wait"]},
+}
+if hasattr(custom_graph_pass, "get_custom_graph_passes"):  # torch 2.11 takes one pass alone
+    PASSES["passes"] = {"post_grad_custom_post_pass": [Pass("one"), Pass("two")]}
+    PASSES["passes in another order"] = {"post_grad_custom_post_pass": [Pass("two"), Pass("one")]}
+
+
+def look_at_passes(call: GraphCall) -> None:
+    """Keys under passes of the user, by the rank, and by a worker that has them from the wire alone."""
+    for name, settings in PASSES.items():
+        with config.patch(settings):
+            note(name)(call)
+            content = wire.dumps(call)
+        note_content(f"{name} after the wire", content)
+
+
 def note_after_the_wire(name: str) -> Callable[[GraphCall], None]:
     """The key that a worker computes of the bytes that a rank sends."""
 
     def look(call: GraphCall) -> None:
-        content = wire.dumps(call)
-        mode = tracing.fresh_fake_mode()
-        travelled = wire.loads(content, mode)
-        with tracing.restored(mode, travelled.donated_inputs):
-            note(name)(travelled.call())
+        note_content(name, wire.dumps(call))
 
     return look
+
+
+def note_content(name: str, content: bytes) -> None:
+    mode = tracing.fresh_fake_mode()
+    travelled = wire.loads(content, mode)
+    with compiling.configured(travelled.config, 1), tracing.restored(mode, travelled.donated_inputs):
+        note(name)(travelled.call())
 
 
 def main() -> None:
@@ -177,7 +214,10 @@ def main() -> None:
     capture(note("dynamic"), network, *inputs, dynamic=True)
     capture(note("dynamic, other size hint"), network, torch.randn(12, 16), inputs[1], dynamic=True)
     capture(note_after_the_wire("dynamic after the wire"), network, *inputs, dynamic=True)
-    print(json.dumps({"keys": keys, "parts": parts}))
+    of_graphs = dict(keys)
+    keys.clear()
+    capture(look_at_passes, network, *inputs)
+    print(json.dumps({"keys": of_graphs, "of_passes": keys, "parts": parts}))
 
 
 if __name__ == "__main__":
