@@ -163,7 +163,8 @@ def check_private_dir(folder: Path) -> None:
         raise AddressError(f"{folder} is no folder. Remove it, or choose another address.")
     if status.st_uid != os.geteuid():
         raise AddressError(
-            f"{folder} belongs to user {status.st_uid}, not to us ({os.geteuid()}). Choose another address."
+            f"{folder} belongs to user {status.st_uid}, not to us ({os.geteuid()}). "
+            "Set INDUCTORD_ADDRESS to a socket elsewhere."
         )
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise AddressError(f"{folder} is open to other users. Run: chmod 700 {folder}")

@@ -163,4 +163,8 @@ class LocalPool(StaffedPool[WorkerProcess]):
 
 
 def _start_failed(how: str, worker: WorkerProcess) -> StartFailed:
-    return StartFailed(f"The worker {how}. The end of its output:\n{worker.tail or '(none)'}")
+    output = worker.tail.strip()
+    _log.warning("a worker %s. The end of its output:\n%s", how, output or "(none)")
+    # Ranks and `status` show this: of a traceback the last line says what is wrong.
+    said = f" It said last: {output.splitlines()[-1]}" if output else ""
+    return StartFailed(f"The worker {how}.{said} The daemon's log has more.")

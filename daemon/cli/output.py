@@ -8,7 +8,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -38,14 +38,12 @@ def display(renderable: RenderableType) -> None:
 
 
 def table(*columns: str, right: Collection[str] = (), whole: Collection[str] = ()) -> Table:
-    """A table without frames. The columns named in ``right`` are numbers; these and those in ``whole`` are never cut."""
+    """A table without frames. The columns named in ``right`` are numbers. Where the terminal is too narrow the others go on in
+    the next line, those named in ``whole`` last."""
     made = Table(box=_LINE_UNDER_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
     for name in columns:
-        number = name in right
-        if number or name in whole:
-            made.add_column(name, justify="right" if number else "left", no_wrap=True)
-        else:
-            made.add_column(name, overflow="fold")
+        justify: Literal["left", "right"] = "right" if name in right else "left"
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=name in whole)
     return made
 
 

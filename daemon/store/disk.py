@@ -1,7 +1,8 @@
 """The store on disk as one thing: lock, index and blobs, and what is mended when it is opened. Blocking.
 
 The order of writes is what makes a kill at any moment harmless. To publish: blob first, row second. To remove: row
-first, blob second. So a row never lacks its blob but for a damage from outside, and a blob without a row is rubbish.
+first, blob second. So a row lacks its blob only by a damage from outside, or where a full disk took no change of rows;
+and a blob without a row is rubbish.
 """
 
 import dataclasses
@@ -129,9 +130,23 @@ class Disk:
             raise
 
     def remove(self, keys: Iterable[str], sha256: bytes) -> None:
-        """Remove a blob and all entries that have it. Errors as in ``write``."""
-        self._index.delete(keys)
+        """Remove a blob and all entries that have it. Errors as in ``write``, when it was not removed."""
+        try:
+            self._index.delete(keys)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_FULL:
+                raise
+            # SQLite writes also to delete: the blob makes room for that.
+            self._blobs.remove(sha256)
+            self._delete_later(keys)
+            return
         self._blobs.remove(sha256)
+
+    def _delete_later(self, keys: Iterable[str]) -> None:
+        try:
+            self._index.delete(keys)
+        except sqlite3.DatabaseError as error:
+            _log.warning("store: rows of removed artifacts stay until the store is opened again: %s", error)
 
     def condemn(self, keys: Iterable[str], sha256: bytes) -> None:
         """Remove the entries of a damaged blob and set it aside. Errors as in ``write``."""

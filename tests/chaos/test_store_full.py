@@ -195,6 +195,22 @@ async def test_a_full_disk_still_serves_what_it_has(small_disk: Path) -> None:
     await store.close()
 
 
+async def test_evicting_makes_room_on_a_full_disk(small_disk: Path) -> None:
+    path = small_disk / "store"
+    store = await open_store(path, max_bytes=8 * SIZE, memory_bytes=MEMORY)
+    for number, key in enumerate((A, B, C)):
+        await store.publish(key, artifact(number, SIZE // 2), META)
+    fill(small_disk / "filler")
+    assert await store.collect(SIZE // 2) == (2, SIZE)
+    assert blob_names(path) == {blob_path(path, artifact(2, SIZE // 2)).name}
+    await store.publish(D, artifact(3, SIZE // 2), META)
+    assert store.status().note == ""
+    await store.close()
+    store = await open_store(path, max_bytes=8 * SIZE, memory_bytes=MEMORY)
+    assert [store.find(key) is not None for key in (A, B, C, D)] == [False, False, True, True]
+    await store.close()
+
+
 async def test_the_folder_vanishes(tmp_path: Path) -> None:
     path = tmp_path / "store"
     store = await open_store(path, memory_bytes=MEMORY)

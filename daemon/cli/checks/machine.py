@@ -117,7 +117,12 @@ def store(config: DaemonConfig) -> Iterator[Finding]:
             "Choose a folder on a disk of this node; a shared file system is slow and its locks are not dependable.",
         )
     elif free < _LITTLE_SPACE:
-        yield warn("store", found, "Make room, or choose another folder. On a full disk artifacts live in memory only.")
+        yield warn(
+            "store",
+            found,
+            "Make room, or choose another folder. On a full disk no store begins, and one that is there keeps new "
+            "artifacts in memory only.",
+        )
     else:
         yield ok("store", found)
 
