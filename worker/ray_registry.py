@@ -85,7 +85,13 @@ class RegistryActor:
 
 def versions() -> dict[str, str]:
     """What has to fit between a daemon and the cluster."""
-    return {"inductord": __version__, "ray": ray.__version__, "python": platform.python_version()}
+    return {
+        "inductord": __version__,
+        "protocol": str(PROTOCOL),
+        "key format": str(KEY_FORMAT),
+        "ray": ray.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def find_or_make(config: CrewsConfig, limits: Limits) -> Any:

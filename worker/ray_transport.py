@@ -47,10 +47,12 @@ class RayTransport:
         self._registry = await self._bounded(self._in_thread(self._find), _HELLO_SECONDS)
         incarnation, theirs = await self._call("hello", session, seconds=_HELLO_SECONDS)
         ours = versions()
-        if differing := [name for name in ("ray", "inductord") if theirs[name] != ours[name]]:
+        # A name that one side lacks is one that an older release does not say. Of Python Ray itself takes care.
+        differing = [name for name in ours if name != "python" and theirs.get(name) != ours[name]]
+        if differing:
             raise Unreachable(
                 "versions differ: "
-                + ", ".join(f"the cluster has {name} {theirs[name]}, this node {ours[name]}" for name in differing)
+                + ", ".join(f"the cluster has {name} {theirs.get(name)}, this node {ours[name]}" for name in differing)
                 + ". Install the same on both"
             )
         return str(incarnation)

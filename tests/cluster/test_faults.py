@@ -9,12 +9,14 @@ from pathlib import Path
 import psutil
 import pytest
 from support.cluster import RayCluster, ray_daemon, until_connected
-from support.daemon import DaemonProcess
+from support.daemon import DaemonProcess, wait_until
 from support.pools import script, until
 from support.rank import Answer, RankStream, key_of, rank
 from support.scrape import nonzero, page, samples, value
 from workers.scripted import artifact_of
 
+from inductord import __version__
+from inductord.compiler.versions import KEY_FORMAT
 from inductord.v1 import compiler_pb2 as pb
 from inductord.v1.admin_pb2 import ClusterStatus
 
@@ -358,6 +360,20 @@ async def test_graphs_that_measure_get_a_device_each(
         await later.until("send_graph")
         assert not later.answer.worker_measures
         later.cancel()
+
+
+def test_a_cluster_of_another_inductord_is_not_used_and_named(cluster: RayCluster, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import inductord\nfrom inductord.compiler import versions\ninductord.__version__ = '9.9'\nversions.KEY_FORMAT = 999\n"
+    )
+    # A registry of this daemon's release cannot be made where the head has another.
+    with ray_daemon(tmp_path, cluster.address, environment={"PYTHONPATH": str(tmp_path)}) as daemon:
+        wait_until(lambda: daemon.status().pool.note != "", "the daemon has asked the cluster")
+        note = daemon.status().pool.note
+        assert "Ray cannot be had, the local pool serves: versions differ: " in note
+        assert f"the cluster has inductord {__version__}, this node 9.9" in note
+        assert f"the cluster has key format {KEY_FORMAT}, this node 999" in note
+        assert nonzero(daemon, "inductord_ray_connections_total").keys() == {"refused"}
 
 
 async def test_without_the_head_every_node_compiles_for_itself_until_there_is_one_again(

@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +123,13 @@ class RayCluster:
 
 
 @contextlib.contextmanager
-def ray_daemon(folder: Path, address: str, **settings: object) -> Iterator[DaemonProcess]:
+def ray_daemon(
+    folder: Path, address: str, environment: Mapping[str, str] | None = None, **settings: object
+) -> Iterator[DaemonProcess]:
     """A daemon whose pool is the cluster at ``address``, with scripted workers."""
     client = address.startswith("ray://")
-    environment = None if client else {"RAY_ADDRESS": address}
-    with running_daemon(folder, environment=environment, pool=address if client else "ray", **settings) as daemon:
+    variables = {**(environment or {}), **({} if client else {"RAY_ADDRESS": address})}
+    with running_daemon(folder, environment=variables, pool=address if client else "ray", **settings) as daemon:
         yield daemon
 
 
