@@ -17,6 +17,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
 from features import digest, listening
 from torch import Tensor, nn
+from torch._inductor import config
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -200,6 +201,18 @@ def smaller_group() -> Iterable[Any]:
     """Each rank's group is itself: the same graph but for the name of the group."""
     group = next(made for ranks in range(2) if (made := dist.new_group([ranks])) and ranks == dist.get_rank())
     return [torch.compile(lambda x: collectives.all_reduce(x.sin() * 5, "sum", group))(torch.randn(28))]
+
+
+@case("collectives in buckets")
+def buckets() -> Iterable[Any]:
+    """Inductor joins the gathers and writes the rank's number into the code, after any key was made of the graph."""
+
+    def f(x: Tensor, y: Tensor) -> Tensor:
+        gathered = [collectives.all_gather_tensor(each, 0, dist.group.WORLD) for each in (x * 7, y * 7)]
+        return gathered[0] + gathered[1]
+
+    with config.patch(bucket_all_gathers_fx="all"):
+        return [torch.compile(f)(torch.randn(4, 3) + dist.get_rank(), torch.randn(4, 3))]
 
 
 def run(function: Case) -> dict[str, Any]:
