@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from support.features import names
 
 from inductord.compiler.adapter import ambient
 from inductord.compiler.reasons import Fallback
@@ -28,6 +29,10 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
 FIRST_CELL = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+
+
+JOBS_OF = {"features/test_features.py": "features.py", "features/test_parallel.py": "parallel.py"}
+"""Tests whose parameters are the cases of a job."""
 
 
 def named(path: Path) -> str:
@@ -115,6 +120,20 @@ def test_the_settings_in_a_key_are_listed() -> None:
 
     assert listed("process") == set(ambient.describe())
     assert listed("toolchain") == {field.name for field in Toolchain.DESCRIPTOR.fields}
+
+
+def test_tests_that_a_case_names_exist() -> None:
+    named_tests = re.findall(r"`([\w/]+\.py)(?:::(\w+))?(?:\[([^\]]+)\])?`", (ROOT / "docs/cases.md").read_text())
+    assert len(named_tests) > 20
+    for file, function, parameter in named_tests:
+        if file == "benchmarks/gpu.py":
+            continue
+        text = (ROOT / "tests" / file).read_text()
+        if function:
+            assert f"def {function}(" in text, (file, function)
+        if parameter:
+            known = "\n".join(map(repr, names(JOBS_OF[file]))) if file in JOBS_OF else text.replace('"', "'")
+            assert repr(parameter) in known, (file, parameter)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
