@@ -50,6 +50,16 @@ async def test_the_first_leads_and_the_second_hits(logged: DaemonProcess, worker
     assert (totals.requests, totals.led, totals.hits, totals.compiles) == (2, 1, 1, 1)
 
 
+async def test_a_rank_that_comes_alone_is_served(daemon: DaemonProcess) -> None:
+    """Of a job of eight: nobody waits for the other seven."""
+    alone = graph(["size", 10])
+    async with rank(daemon.address) as ranks:
+        third = pb.Requester(job="of eight", rank=3, world_size=8, pid=1)
+        led = await ranks.compile(alone, requester=third)
+        hit = await ranks.fetch(key_of(alone), requester=third)
+    assert (led.served, hit.served) == (pb.SERVED_LED, pb.SERVED_HIT)
+
+
 async def test_all_who_come_meanwhile_join_one_compile(logged: DaemonProcess, worker_log: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
     script = graph(["wait_for", str(go)], ["size", 2_500_000])
