@@ -16,7 +16,7 @@ import pytest
 from support.cluster import ray_daemon, set_token, until_connected
 from support.daemon import wait_until
 from support.needs import needs, needs_module
-from support.pools import script
+from support.pools import command_line, script
 from support.rank import rank
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
@@ -72,7 +72,7 @@ class Autoscaling:
 
     def _address(self) -> str:
         for process in self._below():
-            for argument in process.cmdline():
+            for argument in command_line(process):
                 if argument.startswith("--gcs-address="):
                     return argument.partition("=")[2]
         return ""

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from support.cluster import RayCluster, ray_daemon, until_connected
 from support.daemon import DaemonProcess, wait_until
-from support.pools import script, until
+from support.pools import command_line, script, until
 from support.rank import Answer, RankStream, key_of, rank
 from support.scrape import nonzero, page, samples, value
 from workers.scripted import artifact_of
@@ -38,7 +38,8 @@ def cluster_of(daemon: DaemonProcess) -> ClusterStatus:
 
 def bridge_of(daemon: DaemonProcess) -> psutil.Process:
     """The daemon's process that speaks with Ray."""
-    (found,) = (child for child in psutil.Process(daemon.pid).children() if "ray_bridge" in " ".join(child.cmdline()))
+    children = psutil.Process(daemon.pid).children()
+    (found,) = (child for child in children if "ray_bridge" in " ".join(command_line(child)))
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 from support.daemon import DaemonProcess, running_daemon, wait_until
+from support.pools import command_line
 
 # Ray puts sockets below this folder, and their paths are short.
 _FOLDER_PREFIX = "ind-ray-"
@@ -110,9 +111,8 @@ class RayCluster:
         found = []
         for raylet in (each.all_processes["raylet"][0].process.pid for each in (self.head, *self.nodes)):
             for child in psutil.Process(raylet).children(recursive=True):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    if " ".join(child.cmdline()).startswith(name):
-                        found.append(child)
+                if " ".join(command_line(child)).startswith(name):
+                    found.append(child)
         return found
 
     def close(self) -> None:

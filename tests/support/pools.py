@@ -52,6 +52,14 @@ async def until(condition: Callable[[], bool], what: str | Callable[[], str]) ->
         await asyncio.sleep(0.01)
 
 
+def command_line(process: psutil.Process) -> list[str]:
+    """The program and its arguments; empty when the process has ended since it was listed."""
+    try:
+        return list(process.cmdline())
+    except psutil.NoSuchProcess:
+        return []
+
+
 def alive(pid: int) -> bool:
     """Whether a process runs; one that waits to be reaped does not."""
     try:
