@@ -59,9 +59,16 @@ class Bench:
 def measured(bench: Bench, root: Path, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """All runs by name."""
     plain = bench.caches() | {"INDUCTORD": "0"}
-    runs = {"inductor": bench.run(plain)}
+    runs: dict[str, dict[str, Any]] = {}
+
+    def run(name: str, env: Mapping[str, str], *, gradients: bool = True) -> None:
+        runs[name] = bench.run(env, gradients=gradients)
+        if args.save:
+            args.save.write_text(json.dumps({name: summary(run) for name, run in runs.items()}) + "\n")
+
+    run("inductor", plain)
     if args.second_start:
-        runs["inductor_second"] = bench.run(plain, gradients=False)
+        run("inductor_second", plain, gradients=False)
     folder = root / "daemon"
     folder.mkdir()
     with contextlib.ExitStack() as stack:
@@ -70,9 +77,9 @@ def measured(bench: Bench, root: Path, args: argparse.Namespace) -> dict[str, di
             address = stack.enter_context(serving(folder, job_environment(folder), [])).address
             wait_for_a_worker(address)
         shared = {"INDUCTORD": "1", "INDUCTORD_ADDRESS": address, "INDUCTORD_REGIONS": args.regions}
-        runs["regions"] = bench.run(bench.caches() | shared)
+        run("regions", bench.caches() | shared)
         if args.second_start:
-            runs["regions_second"] = bench.run(bench.caches() | shared, gradients=False)
+            run("regions_second", bench.caches() | shared, gradients=False)
     return runs
 
 
@@ -106,7 +113,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="OMP_NUM_THREADS of the rank")
     parser.add_argument("--regions", choices=("auto", "force", "off"), default="auto")
     parser.add_argument("--second-start", action="store_true", help="also with warm caches and a warm store")
-    parser.add_argument("--save", type=Path, help="file that gets the result")
+    parser.add_argument("--save", type=Path, help="file that gets the results, anew after each run")
     parser.add_argument("--no-daemon", action="store_true", help="the rank compiles the regions itself")
     args = parser.parse_args()
     with temporary_folder() as root:

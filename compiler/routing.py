@@ -54,7 +54,15 @@ def _ready() -> bool:
             )
             return False
         try:
-            from inductord.compiler.adapter import accounting, frames, remote_cache, seam, shared_objects, tuned
+            from inductord.compiler.adapter import (
+                accounting,
+                frames,
+                remote_cache,
+                seam,
+                shared_objects,
+                triton_target,
+                tuned,
+            )
             from inductord.compiler.aot_cache import AotCache
             from inductord.compiler.offload import Offload
             from inductord.compiler.regions.door import Regions
@@ -77,6 +85,7 @@ def _ready() -> bool:
                 remote_cache.install(cache)
             if torch.version.cuda is not None and settings.enabled:
                 tuned.install(Tuner(client, telemetry.requester).choose)
+                triton_target.install()
         except (ImportError, AttributeError) as error:
             telemetry.fell_back(
                 Fallback.UNSUPPORTED_TORCH,

@@ -3,6 +3,7 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import json
 import pickle
 from pathlib import Path
@@ -21,7 +22,16 @@ from support.gpu_travel import Sent, compiled, loaded, packed, sent, source_for,
 from torch._inductor.codecache import FxGraphCache
 
 from inductord.compiler import cubin, graph_key, payload, relocate, task
-from inductord.compiler.adapter import compiling, kernels, placement, playing, remote_cache, tracing, wire
+from inductord.compiler.adapter import (
+    compiling,
+    kernels,
+    placement,
+    playing,
+    remote_cache,
+    tracing,
+    triton_target,
+    wire,
+)
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.v1.compiler_pb2 import FailureKind
 
@@ -77,6 +87,20 @@ def test_a_second_start_has_the_graph_in_pytorchs_cache_for_its_own_device() -> 
     assert "get_raw_stream(0)" not in kept.source_code
     assert {kernel.device for kernel in kept._triton_bundle.kernel_artifacts} == {3}
     assert {static.kernel.device_props.index for static in kept._triton_bundle.static_autotuners} == {3}
+
+
+def test_a_rank_says_what_triton_compiles_for_without_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.utils import _triton
+    from triton.runtime import driver
+
+    with playing.described_by(gpu_graphs.accelerator(90), 1):
+        expected = inspect.unwrap(_triton.triton_backend)().target
+        monkeypatch.setattr(_triton, "triton_backend", _triton.triton_backend)  # put back at the end
+        triton_target.install()
+        monkeypatch.setattr(driver, "_active", None)
+        # Making Triton's driver fails on a machine without one.
+        assert _triton.triton_backend().target == expected
+        assert driver._active is None
 
 
 def test_what_a_rank_compiled_for_all_runs_on_their_devices() -> None:
