@@ -71,6 +71,8 @@ class _Refused(Exception):
 def _compile(key: str, content: bytes, threads: int, phases: dict[str, float]) -> bytes:
     try:
         graph = payload.unpack_graph(content)
+        if graph.accelerator is None:
+            compiling.warm_for_cpu()
         with _device_of(graph):
             return _compile_there(key, graph, threads, phases)
     except (payload.PayloadError, device.NotDescribed) as error:

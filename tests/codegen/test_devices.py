@@ -89,6 +89,22 @@ def test_a_second_start_has_the_graph_in_pytorchs_cache_for_its_own_device() -> 
     assert {static.kernel.device_props.index for static in kept._triton_bundle.static_autotuners} == {3}
 
 
+def test_on_a_node_with_gpus_the_cpus_compiler_is_prepared_for_the_first_graph_that_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(compiling, "_prepare_cpu", lambda: done.append("prepared"))
+    monkeypatch.setattr(compiling, "_DRIVER", tmp_path / "nvidiactl")
+    compiling.warm()
+    assert done == ["prepared"]
+    compiling._DRIVER.touch()
+    compiling.warm()
+    assert done == ["prepared"]
+    compiling.warm_for_cpu()
+    compiling.warm_for_cpu()
+    assert done == ["prepared", "prepared"]
+
+
 def test_a_rank_says_what_triton_compiles_for_without_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.utils import _triton
     from triton.runtime import driver
