@@ -6,6 +6,7 @@ region has besides.
 """
 
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,6 +26,11 @@ from inductord.compiler.adapter.remote_cache import Named, fx_key
 
 _FORMAT = 1
 """Raised when what is kept of a region, or how it is used, changes."""
+
+
+# PyTorch 2.11 has what Inductor is told besides as an argument of its own.
+_OLDER = "fx_config" in inspect.signature(_autograd_cache.autograd_cache_key).parameters
+_ASKED_BY_OLDER: tuple[Any, ...] = ({"cudagraphs": False},) if _OLDER else ()
 
 
 class NotKept(Exception):
@@ -58,7 +64,7 @@ def key(gm: torch.fx.GraphModule, static: frozenset[int], patches: Mapping[str, 
     )
     try:
         with _config.patch(dict(patches)):
-            theirs, _ = _autograd_cache.autograd_cache_key(gm, inputs, asked)
+            theirs, _ = _autograd_cache.autograd_cache_key(gm, inputs, asked, *_ASKED_BY_OLDER)
     except (_autograd_cache.BypassAOTAutogradCache, _codecache.BypassFxGraphCache) as passed_by:
         raise NotKept(str(passed_by)) from passed_by
     ours = json.dumps([_FORMAT, theirs, sorted(static), _shared(inputs), _autocast()])
