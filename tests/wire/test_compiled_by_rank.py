@@ -6,7 +6,7 @@ import hashlib
 import pytest
 from support.daemon import DaemonProcess
 from support.pools import script
-from support.rank import CHUNK, RankStream, key_of, rank
+from support.rank import CHUNK, Rank, RankStream, key_of, rank
 
 from inductord.v1 import compiler_pb2 as pb
 
@@ -14,6 +14,14 @@ pytestmark = pytest.mark.wire
 
 KEY = hashlib.sha256(b"a graph with kernels to measure").hexdigest()
 ARTIFACT = b"artifact " * 300_000
+
+
+async def lead(ranks: Rank) -> RankStream:
+    """A rank that is asked for the graph, and says that it compiles it by itself."""
+    stream = await ranks.open(KEY)
+    await stream.until("send_graph")
+    await stream.say(compiles_here=pb.CompilesHere())
+    return stream
 
 
 async def give(stream: RankStream, artifact: bytes, seconds: float = 12.5) -> None:
@@ -26,9 +34,7 @@ async def give(stream: RankStream, artifact: bytes, seconds: float = 12.5) -> No
 
 async def test_one_rank_compiles_and_all_get_what_it_made(daemon: DaemonProcess) -> None:
     async with rank(daemon.address) as ranks:
-        leading = await ranks.open(KEY)
-        await leading.until("send_graph")
-        await leading.say(compiles_here=pb.CompilesHere())
+        leading = await lead(ranks)
         joining = [await ranks.open(KEY) for _ in range(3)]
         for stream in joining:
             await stream.until_state(pb.COMPILE_STATE_UPLOADING)
@@ -45,9 +51,7 @@ async def test_one_rank_compiles_and_all_get_what_it_made(daemon: DaemonProcess)
 
 async def test_the_next_rank_compiles_when_the_first_dies(daemon: DaemonProcess) -> None:
     async with rank(daemon.address) as ranks:
-        leading = await ranks.open(KEY)
-        await leading.until("send_graph")
-        await leading.say(compiles_here=pb.CompilesHere())
+        leading = await lead(ranks)
         joining = await ranks.open(KEY)
         await joining.until_state(pb.COMPILE_STATE_UPLOADING)
         leading.cancel()
@@ -60,9 +64,7 @@ async def test_the_next_rank_compiles_when_the_first_dies(daemon: DaemonProcess)
 
 async def test_the_next_rank_compiles_when_the_first_dies_half_way_through_its_upload(daemon: DaemonProcess) -> None:
     async with rank(daemon.address) as ranks:
-        leading = await ranks.open(KEY)
-        await leading.until("send_graph")
-        await leading.say(compiles_here=pb.CompilesHere())
+        leading = await lead(ranks)
         joining = [await ranks.open(KEY) for _ in range(2)]
         for stream in joining:
             await stream.until_state(pb.COMPILE_STATE_UPLOADING)
@@ -83,9 +85,7 @@ async def test_the_next_rank_compiles_when_the_first_dies_half_way_through_its_u
 
 async def test_the_next_rank_compiles_when_the_first_cannot(daemon: DaemonProcess) -> None:
     async with rank(daemon.address) as ranks:
-        leading = await ranks.open(KEY)
-        await leading.until("send_graph")
-        await leading.say(compiles_here=pb.CompilesHere())
+        leading = await lead(ranks)
         joining = await ranks.open(KEY)
         await joining.until_state(pb.COMPILE_STATE_UPLOADING)
         await leading.say(refused=pb.GraphRefused(message="out of memory"))
@@ -124,9 +124,7 @@ async def test_a_rank_compiles_what_the_pool_has_no_device_for(daemon: DaemonPro
 
 async def test_bytes_that_are_not_what_was_announced_are_not_kept(daemon: DaemonProcess) -> None:
     async with rank(daemon.address) as ranks:
-        leading = await ranks.open(KEY)
-        await leading.until("send_graph")
-        await leading.say(compiles_here=pb.CompilesHere())
+        leading = await lead(ranks)
         header = pb.BlobHeader(size=5, sha256=hashlib.sha256(b"other").digest())
         await leading.say(compiled=pb.Compiled(blob=header))
         await leading.say(chunk=b"bytes")
@@ -139,9 +137,7 @@ async def test_bytes_that_are_not_what_was_announced_are_not_kept(daemon: Daemon
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1.0])
 async def test_a_time_that_is_none_is_refused(daemon: DaemonProcess, seconds: float) -> None:
     async with rank(daemon.address) as ranks:
-        leading = await ranks.open(KEY)
-        await leading.until("send_graph")
-        await leading.say(compiles_here=pb.CompilesHere())
+        leading = await lead(ranks)
         header = pb.BlobHeader(size=len(ARTIFACT), sha256=hashlib.sha256(ARTIFACT).digest())
         await leading.say(compiled=pb.Compiled(blob=header, compile_seconds=seconds))
         with pytest.raises(Exception, match="INVALID_ARGUMENT"):
