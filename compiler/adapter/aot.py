@@ -272,10 +272,11 @@ def current_fake_mode() -> FakeTensorMode | None:
 
 def unsuitable(gm: torch.fx.GraphModule, patches: dict[str, Any]) -> NotCut | None:
     """Why a graph is compiled whole whatever is in it, or None."""
+    examples = [node.meta.get("example_value") for node in gm.graph.find_nodes(op="placeholder")]
+    for each in filter(is_traceable_wrapper_subclass, examples):
+        return NotCut(WholeReason.SUBCLASS, f"an input is of type {type(each).__name__}")
     if current_fake_mode() is None or not all(
-        isinstance(node.meta.get("example_value"), FakeTensor)
-        for node in gm.graph.find_nodes(op="placeholder")
-        if isinstance(node.meta.get("example_value"), torch.Tensor)
+        isinstance(each, FakeTensor) for each in examples if isinstance(each, torch.Tensor)
     ):
         return NotCut(WholeReason.MODE, "it does not come from Dynamo")
     with _config.patch(patches):
