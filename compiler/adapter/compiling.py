@@ -62,6 +62,39 @@ def _set_inner_pool(threads: int) -> None:
         pool.cache_clear()
 
 
+# Forks that compile kernels, at most. A graph has a few dozen kernels, and each fork copies the page tables of a large process.
+_MOST_FORKS = 8
+
+
+@contextlib.contextmanager
+def _kernels_in_forks() -> Generator[None]:
+    """Compile Triton kernels of the block in forks of this process, which play its device as it does. Inductor's own choice is
+    a pool of fresh processes: it takes seconds to start, and finds no GPU where one is played."""
+    if _config.compile_threads <= 1:
+        yield
+        return
+    _end_kernel_processes()
+    threads = min(_config.compile_threads, _MOST_FORKS)
+    with _config.patch({"worker_start_method": "fork", "compile_threads": threads}):
+        _async_compile.AsyncCompile.wait_pool_ready()  # else the first kernels would be compiled here, one by one
+        try:
+            yield
+        finally:
+            _end_kernel_processes()
+            # Of a compile that failed, kernels that nobody fetched.
+            _async_compile.CompiledTritonKernels.cache_clear()
+
+
+def _end_kernel_processes() -> None:
+    made = _async_compile.AsyncCompile.process_pool
+    if made.cache_info().currsize:
+        pool = made()
+        pool.shutdown(wait=True)
+        _async_compile._pool_set.discard(pool)
+        made.cache_clear()
+    _async_compile.AsyncCompile._ready_future = None
+
+
 @contextlib.contextmanager
 def _no_process_groups() -> Generator[None]:
     """For the repro script in its traces, PyTorch asks for the sizes of process groups. A worker is in none."""
@@ -86,7 +119,8 @@ def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph
     """
     _metrics.reset()
     counters.clear()
-    with DebugContext(), _no_process_groups(), shared_objects.recording() as recorder, kernels.compiled_only():
+    forks = _kernels_in_forks() if where.accelerator is not None else contextlib.nullcontext()
+    with DebugContext(), _no_process_groups(), shared_objects.recording() as recorder, kernels.compiled_only(), forks:
         TritonBundler.begin_compile()
         try:
             graph = _compile_fx._InProcessFxCompile().codegen_and_compile(

@@ -5,7 +5,9 @@ import dataclasses
 import importlib.util
 import inspect
 import json
+import multiprocessing
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +203,26 @@ def test_kernels_are_compiled_for_each_architecture(capability: int) -> None:
         assert json.loads(files["json"])["target"]["arch"] == capability
         assert 8 <= cubin.registers(files["cubin"]) <= 255
         assert set(files) == {"json", "cubin"}  # what else Triton made stays with the worker
+
+
+def test_kernels_that_are_compiled_side_by_side_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process that compiles them plays the device: Inductor's own pool of processes would find none."""
+    graph = sent(gpu_models.graphs("masked")[0], 0)
+
+    def kernels_by(threads: int) -> dict[str, tuple[int, list[tuple[str, bytes]]]]:
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+        shutil.rmtree(tmp_path / "triton", ignore_errors=True)  # All is compiled, by so many.
+        torch._dynamo.utils.counters.clear()
+        bundle = pickle.loads(compiled(graph, threads).content)._triton_bundle
+        assert torch._dynamo.utils.counters["inductor"]["async_compile_cache_miss"] >= 2
+        return {
+            kernel.kernel_hash: (kernel.device, sorted((file.filename, file.payload) for file in kernel.artifacts))
+            for kernel in bundle.kernel_artifacts
+        }
+
+    before = multiprocessing.active_children()
+    assert kernels_by(3) == kernels_by(1)
+    assert multiprocessing.active_children() == before
 
 
 def test_keys_say_the_model_of_the_device_and_nothing_of_the_machine() -> None:

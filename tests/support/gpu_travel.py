@@ -43,9 +43,9 @@ def packed(call: GraphCall, measures: bool = False) -> Sent:
     return Sent(call, identified, payload.pack_graph(graph))
 
 
-def compiled(graph: Sent) -> payload.Artifact:
+def compiled(graph: Sent, threads: int = 1) -> payload.Artifact:
     """What a worker makes of it."""
-    reply = task.compile_graph(graph.key, graph.payload, 1)
+    reply = task.compile_graph(graph.key, graph.payload, threads)
     assert not reply.failure.message, f"{reply.failure.message}\n{reply.failure.traceback}"
     return payload.unpack_artifact(reply.artifact, graph.key)
 
