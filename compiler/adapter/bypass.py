@@ -50,7 +50,7 @@ def check(call: GraphCall) -> None:
     if type(V.choices) is not InductorChoices:
         raise Bypass(Fallback.NOT_CACHEABLE, f"{type(V.choices).__qualname__} decides in place of Inductor's choices")
     try:
-        user_kernels.describe(call.gm)
+        _ = call.user_kernels
     except user_kernels.NotDescribable as reason:
         raise Bypass(Fallback.USER_TRITON_KERNEL, str(reason)) from reason
     if name := opaque.held_by(call.gm):

@@ -16,7 +16,7 @@ from torch._inductor import codecache as _codecache
 from torch._inductor import config as _config
 from torch._subclasses.fake_tensor import FakeTensor
 
-from inductord.compiler.adapter import opaque, operators, placement, tracing, user_kernels
+from inductord.compiler.adapter import opaque, operators, placement, tracing
 from inductord.compiler.adapter.bypass import Bypass
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
@@ -75,7 +75,7 @@ def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> dict[str, s
         found["donated_inputs"] = repr(tracing.donated_inputs())
         if described := operators.describe(call.gm):
             found["operators"] = _digest(repr(list(described)).encode())
-        if called := user_kernels.describe(call.gm):
+        if called := call.user_kernels:
             # PyTorch's account has their texts, constants and configurations, not what tuning puts back between two tries.
             found["user_kernels"] = _digest(repr(list(called)).encode())
     except _codecache.BypassFxGraphCache as reason:

@@ -9,14 +9,17 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from inductord.v1.compiler_pb2 import GraphKind
 
+if TYPE_CHECKING:
+    from inductord.compiler.adapter.user_kernels import Described
 
-@dataclasses.dataclass(frozen=True, slots=True)
+
+@dataclasses.dataclass(frozen=True)
 class GraphCall:
     """One call of the seam: a post-AOTAutograd graph, its example inputs (fake tensors and symbolic sizes), the indices of
     inputs whose alignment is checked at run time, and Inductor's compile options."""
@@ -39,6 +42,18 @@ class GraphCall:
     def nodes(self) -> int:
         """Number of FX nodes."""
         return len(self.gm.graph.nodes)
+
+    @functools.cached_property
+    def user_kernels(self) -> "Described":
+        """The calls of the user's Triton kernels. Asked for by the key, and again where the graph is sent: described once.
+
+        Raises:
+            NotDescribable: naming what stands in the way.
+        """
+        # It imports Inductor, which a process that compiles nothing does not pay for.
+        from inductord.compiler.adapter.user_kernels import describe
+
+        return describe(self.gm)
 
 
 InProcess = Callable[[], Any]

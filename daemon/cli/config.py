@@ -7,7 +7,6 @@ import click
 
 from inductord.daemon.cli import options
 from inductord.daemon.cli.output import display, print_json, table
-from inductord.daemon.cli.remarks import remark
 
 
 @click.command("config")
@@ -19,7 +18,7 @@ def command(address: str | None, config: Path | None, as_json: bool) -> None:
     Flags are stronger than INDUCTORD_* variables, those are stronger than the configuration file, and that is stronger
     than the defaults. A daemon that runs already keeps the settings that it was started with.
     """
-    from inductord.daemon.cli.variables import unknown
+    from inductord.daemon.cli.variables import remark_unknown
     from inductord.daemon.config import explain_config
 
     rows = explain_config(options.settings(address=address, config=config))
@@ -31,5 +30,4 @@ def command(address: str | None, config: Path | None, as_json: bool) -> None:
         plain = source == "default"
         shown.add_row(name, value or "–", source, style="dim" if plain else None)
     display(shown)
-    for name, meant in unknown(os.environ):
-        remark(f"nothing reads the variable {name}. {meant}")
+    remark_unknown(os.environ)

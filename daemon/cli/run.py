@@ -111,11 +111,9 @@ def _prepare_daemon(flags: Mapping[str, object], signals: SignalGate) -> str | N
     settings_address = None
     try:
         from inductord.daemon.cli.launcher import Launcher
-        from inductord.daemon.cli.variables import unknown
+        from inductord.daemon.cli.variables import remark_unknown
 
-        for name, meant in unknown(os.environ):
-            remark(f"nothing reads the variable {name}. {meant}")
-
+        remark_unknown(os.environ)
         settings = options.daemon_settings(flags)
         settings_address = settings.address
         launcher = Launcher(

@@ -1,16 +1,23 @@
-"""Variables ``INDUCTORD_…`` that nothing reads: most are misspelt, and would be ignored in silence. Pure."""
+"""Variables ``INDUCTORD_…`` that nothing reads: most are misspelt, and would be ignored in silence."""
 
 import re
 from collections.abc import Iterator, Mapping
 
 from inductord.compiler.security import VARIABLES as CONNECTION
 from inductord.compiler.settings import VARIABLES as RANK
+from inductord.daemon.cli.remarks import remark
 from inductord.daemon.config import ENV_PREFIX, DaemonConfig, suggestion
 
 # All have the beginning in common.
 _LIKENESS = 0.85
 # Kubernetes sets these for a service of our name.
 _OF_A_SERVICE = re.compile(r"(SERVICE|PORT)(_.*)?")
+
+
+def remark_unknown(env: Mapping[str, str]) -> None:
+    """Say on stderr which they are."""
+    for name, meant in unknown(env):
+        remark(f"nothing reads the variable {name}. {meant}")
 
 
 def unknown(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 # ruff: noqa: E402 - what needs a CUDA build is imported where there is one
 
 import copy
+import dataclasses
 import importlib.util
 import itertools
 import pickle
@@ -113,7 +114,7 @@ def test_what_cannot_be_told_in_words_stays_with_the_rank(monkeypatch: pytest.Mo
         bypass.check(call)
         monkeypatch.setitem(constants, "ACTIVATION", gpu_kernels.shifted)
         with pytest.raises(bypass.Bypass, match="ACTIVATION of the Triton kernel scale is a JITFunction") as stays:
-            bypass.check(call)
+            bypass.check(dataclasses.replace(call))
     assert stays.value.reason is Fallback.USER_TRITON_KERNEL
     monkeypatch.undo()
     autotuned = next(kernel for kernel in kernel_side_table.id_to_kernel.values() if hasattr(kernel, "configs"))
