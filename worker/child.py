@@ -6,9 +6,9 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 _log = logging.getLogger("inductord.pool")
 _output_log = logging.getLogger("inductord.worker")
@@ -21,12 +21,31 @@ _REAP_SECONDS = 10.0
 _LINGER_SECONDS = 5.0
 
 
+class Process(Protocol):
+    """What is needed of a started process. Asyncio's is one."""
+
+    @property
+    def pid(self) -> int:
+        """Also of the process group that it leads."""
+
+    @property
+    def returncode(self) -> int | None:
+        """As ``subprocess`` has it; None while it runs."""
+
+    async def wait(self) -> int:
+        """Until it has ended."""
+
+
+Begin = Callable[[socket.socket, socket.socket], Awaitable[Process]]
+"""Starts a process with its end of a connection, and with what it writes its output to."""
+
+
 class ChildProcess:
     """A started process that is spoken to over a socket. ``spawn`` makes it, ``close`` comes last."""
 
     kind = "child"
 
-    def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket, output: socket.socket) -> None:
+    def __init__(self, process: Process, sock: socket.socket, output: socket.socket) -> None:
         self.pid = process.pid
         """Also of the process group."""
         self._process = process
@@ -43,30 +62,40 @@ class ChildProcess:
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        messages: socket.SocketKind = socket.SOCK_STREAM,
     ) -> Self:
         """Start ``command`` with ``--fd N``, its end of the socket pair, and ``arguments`` added.
 
         Raises:
             OSError: it cannot be started.
         """
-        ours, theirs = socket.socketpair()
-        # Not a pipe of asyncio's: a process that was left behind could hold it open, and waiting for the child's end would
-        # wait for that one.
-        our_output, their_output = socket.socketpair()
-        try:
-            process = await asyncio.create_subprocess_exec(
+
+        async def begin(theirs: socket.socket, output: socket.socket) -> Process:
+            return await asyncio.create_subprocess_exec(
                 *command,
                 *("--fd", str(theirs.fileno())),
                 *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=their_output.fileno(),
-                stderr=their_output.fileno(),
+                stdout=output.fileno(),
+                stderr=output.fileno(),
                 pass_fds=(theirs.fileno(),),
                 # Its own session: what it spawns is ended with it, and a Ctrl-C in the terminal is not for it.
                 start_new_session=True,
                 env=environment,
                 cwd=cwd,
             )
+
+        return await cls.connected(begin, messages)
+
+    @classmethod
+    async def connected(cls, begin: Begin, messages: socket.SocketKind = socket.SOCK_STREAM) -> Self:
+        """The process that ``begin`` starts, spoken to in ``messages``. Raises what ``begin`` raises."""
+        ours, theirs = socket.socketpair(type=messages)
+        # Not a pipe of asyncio's: a process that was left behind could hold it open, and waiting for the child's end would
+        # wait for that one.
+        our_output, their_output = socket.socketpair()
+        try:
+            process = await begin(theirs, their_output)
         except BaseException:
             ours.close()
             our_output.close()

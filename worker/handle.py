@@ -4,15 +4,17 @@ It decides nothing about how many workers there are or what becomes of a job who
 """
 
 import asyncio
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
 from inductord.v1.compiler_pb2 import Toolchain
-from inductord.v1.worker_pb2 import CompileJob, CompileReply, WorkerReply, WorkerRequest
+from inductord.v1.worker_pb2 import CompileJob, CompileReply, ForkRequest, WorkerReply, WorkerRequest
 from inductord.worker import framing, scratch
 from inductord.worker.child import ChildProcess
+from inductord.worker.forked import ForkedProcess, ForkServer
 
 # What a reply holds beside the artifact: phases, or a traceback of at most 64 KiB.
 _REPLY_OVERHEAD_BYTES = 1024 * 1024
@@ -41,9 +43,27 @@ class WorkerProcess(ChildProcess):
             OSError: it cannot be started.
         """
         worker = await cls.spawn(command, ["--max-artifact-bytes", str(max_artifact_bytes)], environment, folder)
-        worker._folder = folder
-        worker._limit = min(max_artifact_bytes + _REPLY_OVERHEAD_BYTES, framing.MAX_FRAME_BYTES)
-        return worker
+        return worker._in(folder, max_artifact_bytes)
+
+    @classmethod
+    async def forked(
+        cls, server: ForkServer, request: ForkRequest, folder: Path, max_artifact_bytes: int
+    ) -> "WorkerProcess":
+        """Let ``server`` start one in ``folder``, which goes away with it.
+
+        Raises:
+            ServerGone: it cannot.
+        """
+
+        async def begin(theirs: socket.socket, output: socket.socket) -> ForkedProcess:
+            return await server.fork(request, theirs, output)
+
+        return (await cls.connected(begin))._in(folder, max_artifact_bytes)
+
+    def _in(self, folder: Path, max_artifact_bytes: int) -> "WorkerProcess":
+        self._folder = folder
+        self._limit = min(max_artifact_bytes + _REPLY_OVERHEAD_BYTES, framing.MAX_FRAME_BYTES)
+        return self
 
     async def until_ready(self) -> None:
         """Wait until it can take a job.

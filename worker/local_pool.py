@@ -1,13 +1,12 @@
 """The local pool: compiles in processes of this node, sized from what the cgroup grants.
 
 It owns what becomes of one job: threads, time and memory limits, and what it means when a worker is lost. ``crew``
-owns who works; ``handle`` owns the single process. Never imports torch.
+owns who works, ``recruiter`` how they are started, ``handle`` the single process. Never imports torch.
 """
 
 import asyncio
 import dataclasses
 import logging
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,12 +14,12 @@ from pathlib import Path
 from inductord.v1.compiler_pb2 import Toolchain
 from inductord.v1.worker_pb2 import CompileJob
 from inductord.worker import limits, memory, scratch, verdicts
-from inductord.worker.crew import Claim, CrewSize, StartFailed
-from inductord.worker.environment import worker_environment
-from inductord.worker.failures import WorkerFailure, describe_end
+from inductord.worker.crew import Claim, CrewSize
+from inductord.worker.failures import WorkerFailure
 from inductord.worker.handle import WorkerLost, WorkerProcess
 from inductord.worker.pool import Job, PoolUnavailable
 from inductord.worker.prepared import Prepared
+from inductord.worker.recruiter import Recipe, Recruiter
 from inductord.worker.staffed_pool import StaffedPool
 from inductord.worker.verdicts import Verdict
 
@@ -67,8 +66,8 @@ class LocalPool(StaffedPool[WorkerProcess]):
         self._config = config
         self._cpus = 1
         self._scratch: scratch.Scratch | None = None
-        self._last_rss: dict[WorkerProcess, int] = {}
-        self._prepared = Prepared(config.scratch / "prepared")
+        self._last_memory: dict[WorkerProcess, int] = {}
+        self._recruiter: Recruiter | None = None
 
     async def start(self) -> None:
         """See ``Pool.start``."""
@@ -82,6 +81,15 @@ class LocalPool(StaffedPool[WorkerProcess]):
             ) from error
         self._cpus = config.cpus or machine.cpus
         max_workers = config.max_workers or machine.max_workers()
+        recipe = Recipe(
+            command=config.command,
+            environment=config.environment,
+            max_artifact_bytes=config.max_artifact_bytes,
+            start_timeout=config.start_timeout,
+            forks=max_workers > 1,
+            linger=config.idle_seconds,
+        )
+        self._recruiter = Recruiter(recipe, self._scratch, Prepared(config.scratch / "prepared"))
         _log.info("local pool: up to %d workers on %d CPUs", max_workers, machine.cpus)
         self._employ(CrewSize(max_workers, min(config.min_warm, max_workers), config.idle_seconds))
 
@@ -99,40 +107,19 @@ class LocalPool(StaffedPool[WorkerProcess]):
     async def stop(self, grace: float) -> None:
         """See ``Pool.stop``."""
         await super().stop(grace)
+        if self._recruiter is not None:
+            await self._recruiter.close()
         if self._scratch is not None:
             folder, self._scratch = self._scratch, None
             await asyncio.to_thread(folder.close)
 
     async def _start_worker(self) -> WorkerProcess:
-        config = self._config
-        assert self._scratch is not None, "start() comes before any worker"
-        folder = self._scratch.for_worker()
-        await asyncio.to_thread(self._prepared.give, folder)
-        environment = worker_environment(os.environ, folder, config.environment)
-        try:
-            worker = await WorkerProcess.start(config.command, environment, folder, config.max_artifact_bytes)
-        except OSError as error:
-            scratch.remove(folder)
-            raise StartFailed(f"{config.command[0]} cannot be run: {error}") from error
-        try:
-            async with asyncio.timeout(config.start_timeout):
-                await worker.until_ready()
-        except TimeoutError as error:
-            await worker.close()
-            raise _start_failed(f"was not ready within {config.start_timeout:g} s (start_timeout)", worker) from error
-        except WorkerLost as error:
-            await worker.until_ended()
-            await worker.close()
-            raise _start_failed(f"{describe_end(worker.returncode)} before it was ready ({error})", worker) from error
-        except asyncio.CancelledError:
-            await worker.close()
-            raise
-        await asyncio.to_thread(self._prepared.take, folder)
-        return worker
+        assert self._recruiter is not None, "start() comes before any worker"
+        return await self._recruiter.start()
 
     def _is_spent(self, worker: WorkerProcess) -> bool:
         # Compiled kernels stay mapped and PyTorch keeps what it loaded: a worker only grows.
-        return self._last_rss.pop(worker, 0) > limits.WORKER_MEMORY_BYTES
+        return self._last_memory.pop(worker, 0) > limits.WORKER_MEMORY_BYTES
 
     async def _attempt(self, worker: WorkerProcess, job: Job) -> Verdict:
         config = self._config
@@ -152,7 +139,7 @@ class LocalPool(StaffedPool[WorkerProcess]):
                 except WorkerLost as error:
                     await worker.until_ended()
                     return verdicts.lost(worker.returncode, limits.oom_kills() > oom_kills, str(error), worker.tail)
-                self._last_rss[worker] = await asyncio.to_thread(memory.group_rss, worker.pid)
+                self._last_memory[worker] = await asyncio.to_thread(memory.of_group, worker.pid)
                 return verdicts.replied(reply, limits.oom_kills() > oom_kills)
             if watch is not None and limit is not None and watch.done():
                 return verdicts.over_memory(watch.result(), limit)
@@ -160,11 +147,3 @@ class LocalPool(StaffedPool[WorkerProcess]):
         finally:
             for task in tasks:
                 task.cancel()
-
-
-def _start_failed(how: str, worker: WorkerProcess) -> StartFailed:
-    output = worker.tail.strip()
-    _log.warning("a worker %s. The end of its output:\n%s", how, output or "(none)")
-    # Ranks and `status` show this: of a traceback the last line says what is wrong.
-    said = f" It said last: {output.splitlines()[-1]}" if output else ""
-    return StartFailed(f"The worker {how}.{said} The daemon's log has more.")

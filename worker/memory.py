@@ -7,13 +7,13 @@ import os
 import psutil
 
 
-def group_rss(group: int) -> int:
-    """Resident bytes of all processes of a process group. Pages shared between them count more than once."""
+def of_group(group: int) -> int:
+    """Resident bytes of all processes of a process group; of a page that n processes share, whichever they are, an nth."""
     total = 0
     for pid in psutil.pids():
         try:
             if os.getpgid(pid) == group:
-                total += psutil.Process(pid).memory_info().rss
+                total += psutil.Process(pid).memory_full_info().pss
         except (ProcessLookupError, psutil.NoSuchProcess):
             continue  # It ended meanwhile.
     return total
@@ -23,7 +23,7 @@ async def until_over(group: int, limit: int, interval: float) -> int:
     """Wait until the group holds more than ``limit`` bytes, looking every ``interval`` seconds; returns how many."""
     while True:
         # Reading /proc takes milliseconds on a machine with many processes.
-        resident = await asyncio.to_thread(group_rss, group)
+        resident = await asyncio.to_thread(of_group, group)
         if resident > limit:
             return resident
         await asyncio.sleep(interval)

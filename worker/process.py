@@ -1,4 +1,5 @@
-"""The worker process: answers compile requests on an inherited socket until the daemon closes it.
+"""The worker process: answers compile requests on an inherited socket until the daemon closes it. It is started as such, or is
+a fork of a server that is.
 
 What it runs is given to it, so this module knows neither torch nor what a graph is. It never uses stdout for the
 protocol: whatever a compile prints goes to the daemon's log.
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from inductord.compiler import otel
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, Toolchain
 from inductord.v1.worker_pb2 import CompileJob, CompileReply, WorkerReady, WorkerReply, WorkerRequest
-from inductord.worker import framing
+from inductord.worker import fork_server, framing
 from inductord.worker.supervisor import fork_under_supervisor
 
 Warm = Callable[[], Toolchain]
@@ -28,22 +29,36 @@ def main(warm: Warm, compile_graph: CompileGraph, arguments: Sequence[str] | Non
     parser = argparse.ArgumentParser(description="A compile worker. The inductord daemon starts these by itself.")
     parser.add_argument("--fd", type=int, required=True, help="inherited socket to speak with the daemon")
     parser.add_argument("--max-artifact-bytes", type=int, required=True, help="larger artifacts are not sent")
+    parser.add_argument(
+        "--fork-server",
+        type=float,
+        metavar="SECONDS",
+        help="start workers by fork, on request, and end after so many seconds without any",
+    )
     options = parser.parse_args(arguments)
     with socket.socket(fileno=options.fd) as sock:
         # C++ compilers and inner pools must not hold the connection open after this process.
         sock.set_inheritable(False)
         fork_under_supervisor(sock)
-        serve(sock, warm, compile_graph, options.max_artifact_bytes)
+        toolchain = warm()
+        if options.fork_server is None:
+            serve(sock, toolchain, compile_graph, options.max_artifact_bytes)
+            return
+        assignment = fork_server.serve(sock, toolchain, options.fork_server)
+    if assignment is not None:  # this is a fork
+        fork_server.become(assignment)
+        with assignment.sock as own:
+            fork_under_supervisor(own)
+            serve(own, toolchain, compile_graph, options.max_artifact_bytes)
 
 
-def serve(sock: socket.socket, warm: Warm, compile_graph: CompileGraph, max_artifact_bytes: int) -> None:
+def serve(sock: socket.socket, toolchain: Toolchain, compile_graph: CompileGraph, max_artifact_bytes: int) -> None:
     """Send ready, then one reply to each request, until the peer closes ``sock``.
 
     Raises:
         framing.FrameError: the daemon broke the framing.
         OSError: the connection broke in the middle of a message.
     """
-    toolchain = warm()
     ready = WorkerReply(ready=WorkerReady(pid=os.getpid(), toolchain=toolchain))
     framing.write_frame(sock, ready.SerializeToString())
     while (frame := framing.read_frame(sock)) is not None:

@@ -21,6 +21,7 @@ from torch._inductor import metrics as _metrics
 from torch._inductor import output_code as _output_code
 from torch._inductor.debug import DebugContext
 from torch._inductor.triton_bundler import TritonBundler
+from torch.hub import tqdm  # type: ignore[attr-defined]
 
 from inductord.compiler import relocate
 from inductord.compiler.adapter import kernels, moving, shared_objects, tracing
@@ -221,6 +222,8 @@ def warm() -> None:
     """Do what the first compile of a process would wait for: imports, and the C++ compiler's first steps. The latter took 28 of
     40 s on a machine with an H100, and graphs for a GPU need none of them: on such a machine they are left to the first graph
     that does."""
+    # Its progress bars would start a thread, and a process with threads cannot be forked.
+    tqdm.monitor_interval = 0
     # Registers all lowerings and patterns.
     from torch._inductor.fx_passes import joint_graph, post_grad
 

@@ -7,6 +7,7 @@ same graph.
 Environment:
     SCRIPTED_LOG: a file; each job appends a line ``{"pid", "threads", "graph"}`` when it begins.
     SCRIPTED_START_NEEDS: a file; while it is absent the worker fails to start.
+    SCRIPTED_THREAD: when set, what the worker imports leaves a thread behind.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -152,6 +154,8 @@ def warm() -> Toolchain:
     needs = os.environ.get("SCRIPTED_START_NEEDS")
     if needs and not os.path.exists(needs):
         raise RuntimeError(f"scripted: {needs} is absent, so this worker does not start")
+    if "SCRIPTED_THREAD" in os.environ:
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
     return TOOLCHAIN
 
 

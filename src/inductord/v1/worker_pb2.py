@@ -15,25 +15,35 @@ _sym_db = _symbol_database.Default()
 from inductord.v1 import compiler_pb2 as inductord_dot_v1_dot_compiler__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19inductord/v1/worker.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\"G\n\rWorkerRequest\x12+\n\x07\x63ompile\x18\x01 \x01(\x0b\x32\x18.inductord.v1.CompileJobH\x00\x42\t\n\x07message\"N\n\nCompileJob\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05graph\x18\x02 \x01(\x0c\x12\x0f\n\x07threads\x18\x03 \x01(\r\x12\x13\n\x0btraceparent\x18( \x01(\t\"t\n\x0bWorkerReply\x12*\n\x05ready\x18\x01 \x01(\x0b\x32\x19.inductord.v1.WorkerReadyH\x00\x12.\n\x08\x63ompiled\x18\x02 \x01(\x0b\x32\x1a.inductord.v1.CompileReplyH\x00\x42\t\n\x07message\"F\n\x0bWorkerReady\x12\x0b\n\x03pid\x18\x01 \x01(\r\x12*\n\ttoolchain\x18\x02 \x01(\x0b\x32\x17.inductord.v1.Toolchain\"\xdd\x01\n\x0c\x43ompileReply\x12\x12\n\x08\x61rtifact\x18\x01 \x01(\x0cH\x00\x12/\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x1c.inductord.v1.CompileFailureH\x00\x12\x17\n\x0f\x63ompile_seconds\x18\x03 \x01(\x01\x12\x36\n\x06phases\x18\x04 \x03(\x0b\x32&.inductord.v1.CompileReply.PhasesEntry\x1a-\n\x0bPhasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06resultb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19inductord/v1/worker.proto\x12\x0cinductord.v1\x1a\x1binductord/v1/compiler.proto\"\x92\x01\n\x0b\x46orkRequest\x12\x0e\n\x06\x66older\x18\x01 \x01(\t\x12?\n\x0b\x65nvironment\x18\x02 \x03(\x0b\x32*.inductord.v1.ForkRequest.EnvironmentEntry\x1a\x32\n\x10\x45nvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa5\x01\n\tForkReply\x12*\n\x05ready\x18\x01 \x01(\x0b\x32\x19.inductord.v1.WorkerReadyH\x00\x12\x12\n\x08\x64\x65\x63lined\x18\x02 \x01(\tH\x00\x12\x11\n\x07started\x18\x03 \x01(\rH\x00\x12\x10\n\x06\x66\x61iled\x18\x04 \x01(\tH\x00\x12(\n\x05\x65nded\x18\x05 \x01(\x0b\x32\x17.inductord.v1.ForkEndedH\x00\x42\t\n\x07message\",\n\tForkEnded\x12\x0b\n\x03pid\x18\x01 \x01(\r\x12\x12\n\nreturncode\x18\x02 \x01(\x11\"G\n\rWorkerRequest\x12+\n\x07\x63ompile\x18\x01 \x01(\x0b\x32\x18.inductord.v1.CompileJobH\x00\x42\t\n\x07message\"N\n\nCompileJob\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05graph\x18\x02 \x01(\x0c\x12\x0f\n\x07threads\x18\x03 \x01(\r\x12\x13\n\x0btraceparent\x18( \x01(\t\"t\n\x0bWorkerReply\x12*\n\x05ready\x18\x01 \x01(\x0b\x32\x19.inductord.v1.WorkerReadyH\x00\x12.\n\x08\x63ompiled\x18\x02 \x01(\x0b\x32\x1a.inductord.v1.CompileReplyH\x00\x42\t\n\x07message\"F\n\x0bWorkerReady\x12\x0b\n\x03pid\x18\x01 \x01(\r\x12*\n\ttoolchain\x18\x02 \x01(\x0b\x32\x17.inductord.v1.Toolchain\"\xdd\x01\n\x0c\x43ompileReply\x12\x12\n\x08\x61rtifact\x18\x01 \x01(\x0cH\x00\x12/\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x1c.inductord.v1.CompileFailureH\x00\x12\x17\n\x0f\x63ompile_seconds\x18\x03 \x01(\x01\x12\x36\n\x06phases\x18\x04 \x03(\x0b\x32&.inductord.v1.CompileReply.PhasesEntry\x1a-\n\x0bPhasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06resultb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'inductord.v1.worker_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
+  _globals['_FORKREQUEST_ENVIRONMENTENTRY']._options = None
+  _globals['_FORKREQUEST_ENVIRONMENTENTRY']._serialized_options = b'8\001'
   _globals['_COMPILEREPLY_PHASESENTRY']._options = None
   _globals['_COMPILEREPLY_PHASESENTRY']._serialized_options = b'8\001'
-  _globals['_WORKERREQUEST']._serialized_start=72
-  _globals['_WORKERREQUEST']._serialized_end=143
-  _globals['_COMPILEJOB']._serialized_start=145
-  _globals['_COMPILEJOB']._serialized_end=223
-  _globals['_WORKERREPLY']._serialized_start=225
-  _globals['_WORKERREPLY']._serialized_end=341
-  _globals['_WORKERREADY']._serialized_start=343
-  _globals['_WORKERREADY']._serialized_end=413
-  _globals['_COMPILEREPLY']._serialized_start=416
-  _globals['_COMPILEREPLY']._serialized_end=637
-  _globals['_COMPILEREPLY_PHASESENTRY']._serialized_start=582
-  _globals['_COMPILEREPLY_PHASESENTRY']._serialized_end=627
+  _globals['_FORKREQUEST']._serialized_start=73
+  _globals['_FORKREQUEST']._serialized_end=219
+  _globals['_FORKREQUEST_ENVIRONMENTENTRY']._serialized_start=169
+  _globals['_FORKREQUEST_ENVIRONMENTENTRY']._serialized_end=219
+  _globals['_FORKREPLY']._serialized_start=222
+  _globals['_FORKREPLY']._serialized_end=387
+  _globals['_FORKENDED']._serialized_start=389
+  _globals['_FORKENDED']._serialized_end=433
+  _globals['_WORKERREQUEST']._serialized_start=435
+  _globals['_WORKERREQUEST']._serialized_end=506
+  _globals['_COMPILEJOB']._serialized_start=508
+  _globals['_COMPILEJOB']._serialized_end=586
+  _globals['_WORKERREPLY']._serialized_start=588
+  _globals['_WORKERREPLY']._serialized_end=704
+  _globals['_WORKERREADY']._serialized_start=706
+  _globals['_WORKERREADY']._serialized_end=776
+  _globals['_COMPILEREPLY']._serialized_start=779
+  _globals['_COMPILEREPLY']._serialized_end=1000
+  _globals['_COMPILEREPLY_PHASESENTRY']._serialized_start=945
+  _globals['_COMPILEREPLY_PHASESENTRY']._serialized_end=990
 # @@protoc_insertion_point(module_scope)

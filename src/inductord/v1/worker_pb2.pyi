@@ -6,6 +6,43 @@ from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Opti
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ForkRequest(_message.Message):
+    __slots__ = ("folder", "environment")
+    class EnvironmentEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
+    folder: str
+    environment: _containers.ScalarMap[str, str]
+    def __init__(self, folder: _Optional[str] = ..., environment: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ForkReply(_message.Message):
+    __slots__ = ("ready", "declined", "started", "failed", "ended")
+    READY_FIELD_NUMBER: _ClassVar[int]
+    DECLINED_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    ready: WorkerReady
+    declined: str
+    started: int
+    failed: str
+    ended: ForkEnded
+    def __init__(self, ready: _Optional[_Union[WorkerReady, _Mapping]] = ..., declined: _Optional[str] = ..., started: _Optional[int] = ..., failed: _Optional[str] = ..., ended: _Optional[_Union[ForkEnded, _Mapping]] = ...) -> None: ...
+
+class ForkEnded(_message.Message):
+    __slots__ = ("pid", "returncode")
+    PID_FIELD_NUMBER: _ClassVar[int]
+    RETURNCODE_FIELD_NUMBER: _ClassVar[int]
+    pid: int
+    returncode: int
+    def __init__(self, pid: _Optional[int] = ..., returncode: _Optional[int] = ...) -> None: ...
+
 class WorkerRequest(_message.Message):
     __slots__ = ("compile",)
     COMPILE_FIELD_NUMBER: _ClassVar[int]
