@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 from support.compiler import remember_compiles
 from support.daemon import DaemonProcess, running_daemon, share_prepared
+from support.jobs import Tiny, record
 from support.leaks import left_behind, set_mark
 
 # How long drawing and trying take is the machine's doing.
@@ -81,3 +82,9 @@ def real_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProc
     patience = {"idle_seconds": 1800, "idle_exit_seconds": 1800}
     with running_daemon(tmp_path_factory.mktemp("real"), **settings, **patience) as daemon:
         yield daemon
+
+
+@pytest.fixture(scope="session")
+def tiny(real_daemon: DaemonProcess, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """What is right for the job of ``tests/jobs/tiny.py``, on which faults are tried."""
+    return record(tmp_path_factory.mktemp("tiny"), real_daemon)

@@ -5,15 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from support.daemon import DaemonProcess
-from support.jobs import Rank, Tiny, record
+from support.jobs import Rank, Tiny
 from support.training import python
-
-
-@pytest.fixture(scope="session")
-def tiny(real_daemon: DaemonProcess, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """What is right for the job."""
-    return record(tmp_path_factory.mktemp("tiny"), real_daemon)
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import shlex
 import shutil
 import signal
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,25 +86,10 @@ class Rank(training.Running):
         assert served + sum(ended.fallbacks.values()) == GRAPHS, ended.err
         return ended
 
-    def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for something that this rank brings about; fails at once when it ended without."""
-        deadline = time.monotonic() + training.TIMEOUT_S
-        while not condition():
-            if self.process.poll() is not None:
-                assert condition(), f"the rank ended and never: {what}\n{self.finish().err[-8000:]}"
-                return
-            assert time.monotonic() < deadline, f"never: {what}"
-            time.sleep(0.05)
-
     def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
         """End it by a signal and return its exit code."""
         self.process.send_signal(number)
         return self.finish().code
-
-    def close(self) -> None:
-        """End it by force if it still runs, and let go of its output."""
-        with self.process:
-            self.process.kill()
 
 
 # Silence of five heartbeats is death to a rank, and a busy machine can make a living daemon that silent.

@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,21 @@ class Running:
             command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for something that this job brings about; fails at once when it ended without."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            if self.process.poll() is not None:
+                assert condition(), f"the job ended and never: {what}\n{self.finish().err[-8000:]}"
+                return
+            assert time.monotonic() < deadline, f"never: {what}"
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """End it by force if it still runs, and let go of its output."""
+        with self.process:
+            self.process.kill()
+
     def finish(self) -> Ended:
         """Wait for its end."""
         with self.process:
@@ -114,10 +130,12 @@ def python(script: str, *args: str) -> list[str]:
     return [sys.executable, str(JOBS / script), *args]
 
 
-def torchrun(ranks: int, script: str, *args: str) -> list[str]:
-    """The command of a script of ``tests/jobs`` as several ranks of one node."""
+def torchrun(ranks: int, script: str, *args: str, restarts: int = 0) -> list[str]:
+    """The command of a script of ``tests/jobs`` as several ranks of one node. ``restarts``: how often all are started again
+    when one dies."""
     return [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)),
+        *("--max-restarts", str(restarts)),
         *(str(JOBS / script), *args),
     ]
 
