@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.cluster import ray_daemon, set_token, until_connected
+from support.cluster import ray_daemon, set_variables, until_connected
 from support.daemon import wait_until
 from support.needs import needs, needs_module
 from support.pools import command_line, script
@@ -36,7 +36,7 @@ class Autoscaling:
     """A cluster whose head has no CPU and starts nodes of two CPUs when there is demand."""
 
     def __init__(self) -> None:
-        set_token()
+        set_variables()
         self.folder = Path(tempfile.mkdtemp(prefix="ind-ray-", dir="/tmp"))
         config = {
             "cluster_name": "fake",

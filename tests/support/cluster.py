@@ -17,19 +17,24 @@ from support.pools import command_line
 # Ray puts sockets below this folder, and their paths are short.
 _FOLDER_PREFIX = "ind-ray-"
 
+CONNECTED_S = 240.0
+"""A daemon that does not find Ray within 45 s, as on a machine that is very busy, tries again after 30 s."""
 
-def set_token() -> None:
-    """A token for clusters of this session: Ray would write one into HOME."""
+
+def set_variables() -> None:
+    """What clusters of this session start with: a token, which Ray would write into HOME, and no step back for its processes,
+    which on a busy machine would come after everything else."""
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     os.environ["RAY_AUTH_MODE"] = "token"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 -- Ray writes it so
 
 
 class RayCluster:
     """Nodes of one cluster; the head has no CPUs, as Kubernetes operators set it up."""
 
     def __init__(self, workers: int, cpus: int, head_arguments: dict[str, Any] | None = None) -> None:
-        set_token()
+        set_variables()
         from ray.cluster_utils import Cluster
 
         # Ray notes its newest cluster there, whatever folder the cluster has.
@@ -135,4 +140,8 @@ def ray_daemon(
 
 def until_connected(daemon: DaemonProcess) -> None:
     """Wait until the cluster compiles for it."""
-    wait_until(lambda: daemon.status().pool.cluster.registry != "", lambda: f"Ray compiles; the log:\n{daemon.log()}")
+    wait_until(
+        lambda: daemon.status().pool.cluster.registry != "",
+        lambda: f"Ray compiles; the log:\n{daemon.log()}",
+        CONNECTED_S,
+    )

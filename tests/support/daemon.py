@@ -23,9 +23,9 @@ CHANNEL_OPTIONS = (("grpc.use_local_subchannel_pool", 1),)
 COMMAND = (sys.executable, "-m", "inductord.daemon")
 
 
-def wait_until(condition: Callable[[], bool], what: str | Callable[[], str]) -> None:
+def wait_until(condition: Callable[[], bool], what: str | Callable[[], str], seconds: float = DEADLINE_S) -> None:
     """Wait for a condition, as long as a slow machine may need. ``what`` it is; a function when only the end tells."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"never: {what() if callable(what) else what}"
         time.sleep(0.01)
