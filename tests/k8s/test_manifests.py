@@ -225,6 +225,14 @@ def test_the_release_is_that_of_the_program() -> None:
     assert f"\nray=={ray}\n" in lock
 
 
+def test_the_head_that_daemons_come_to_starts_a_process_for_each_without_fork_handlers() -> None:
+    root = "overlays/prod"
+    pool = the(root, "ConfigMap")["data"]["INDUCTORD_POOL"]
+    (head,) = containers(the(root, "RayCluster")["spec"]["headGroupSpec"]["template"])
+    assert pool.endswith(f":{ {each['name']: each['containerPort'] for each in head['ports']}['client'] }")
+    assert {"name": "GRPC_ENABLE_FORK_SUPPORT", "value": "0"} in head["env"]
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_ranks_take_what_examples_give_them(example: str) -> None:
     way = Path(example).parts[2]
