@@ -15,21 +15,35 @@ from inductord.daemon.auth import tokens
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1200)]
 
 
-def test_a_token_decides_who_is_served_and_nobody_fails(
+def test_who_has_no_right_to_come_trains_all_the_same(
     tiny: Tiny, start_daemon: Callable[..., DaemonProcess], start_rank: Callable[..., Rank], tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)
     shown, file = authority.issue("daemon"), tmp_path / "tokens"
     known, unknown = new_token(file, "acme"), tokens.new_token()
-    daemon = start_daemon(**recorded(tiny), listen="localhost:0", tls_cert=shown.cert, tls_key=shown.key, tokens=file)
+    certificate, expired = authority.issue("rank"), authority.issue("rank", ended=True)
+    daemon = start_daemon(
+        **recorded(tiny),
+        listen="localhost:0",
+        tls_cert=shown.cert,
+        tls_key=shown.key,
+        tls_client_ca=authority.ca,
+        tokens=file,
+    )
     address = tcp_address(daemon)
-    ranks = [start_rank(address, **secured(authority.ca, token=token)) for token in (known, unknown)]
-    served, alone = (rank.trained() for rank in ranks)
+    ranks = [
+        start_rank(address, **secured(authority.ca, pair, token))
+        for pair, token in ((certificate, known), (certificate, unknown), (expired, known))
+    ]
+    served, alone, late = (rank.trained() for rank in ranks)
     assert (served.fallbacks, served.count("led")) == ({}, GRAPHS), served.err
-    assert (alone.fallbacks, alone.count("led")) == ({"unauthenticated": GRAPHS}, 0), alone.err
-    assert "does not know the token" in alone.err
+    for refused, said in ((alone, "does not know the token"), (late, "does not take our certificate")):
+        assert (refused.fallbacks, refused.count("led")) == ({"unauthenticated": GRAPHS}, 0), refused.err
+        assert said in refused.err
+    # Who fails in the handshake never gets as far as a call, and gRPC says why.
     assert nonzero(daemon, "inductord_auth_failures_total") == {"wrong_token": GRAPHS}
+    assert "certificate has expired" in daemon.log()
     assert [job.job for job in daemon.status().jobs] == ["acme/job"]
-    for said in (daemon.log(), served.err, alone.err):
-        assert known not in said
-        assert unknown not in said
+    secrets = (known, unknown, *(pair.key.read_text().splitlines()[1] for pair in (shown, certificate, expired)))
+    for log in (daemon.log(), served.err, alone.err, late.err):
+        assert [secret for secret in secrets if secret in log] == []
