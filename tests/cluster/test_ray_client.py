@@ -1,23 +1,22 @@
 """A daemon that is no node of the cluster: Ray Client over a network that is absent, slow and cut."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.cluster import RayCluster, ray_daemon
+from support.cluster import RayCluster, ray_daemon, until_connected
 from support.daemon import wait_until
+from support.jobs import GRAPHS, Rank, Tiny
 from support.needs import needs_module
 from support.pools import script, until
 from support.proxy import Proxy, listens
 from support.rank import key_of, rank
 from support.scrape import nonzero
+from support.training import python
 from workers.scripted import artifact_of
 
-from inductord.compiler.client import Client, Received
-from inductord.compiler.reasons import Fallback
-from inductord.compiler.unavailable import Unavailable
-from inductord.compiler.versions import this_version
 from inductord.v1 import compiler_pb2 as pb
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(400)]
@@ -41,22 +40,9 @@ def way(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
         cluster.close()
 
 
-def joined_for(seconds: float, address: str, graph: bytes) -> Received:
-    """What a rank gets that joins the compile of ``graph`` and waits no longer than that."""
-
-    def never() -> bytes:
-        raise AssertionError("another rank gave the graph")
-
-    client = Client(address)
-    try:
-        request = pb.OpenCompile(client=this_version(), key=key_of(graph), requester=pb.Requester(job="job", rank=1))
-        return client.compile(request, never, lambda _: None, seconds)
-    finally:
-        client.close()
-
-
-async def test_a_daemon_beside_the_cluster_uses_it_when_it_can(way: Proxy, tmp_path: Path) -> None:
-    with ray_daemon(tmp_path, f"ray://127.0.0.1:{way.port}", max_workers=2) as daemon:
+async def test_a_daemon_beside_the_cluster_uses_it_when_it_can(tiny: Tiny, way: Proxy, tmp_path: Path) -> None:
+    settings = {"max_workers": 2, "heartbeat_seconds": 2}
+    with ray_daemon(tmp_path, f"ray://127.0.0.1:{way.port}", **settings) as daemon:
 
         def serving(kind: str) -> bool:
             return daemon.status().pool.kind == kind
@@ -68,7 +54,7 @@ async def test_a_daemon_beside_the_cluster_uses_it_when_it_can(way: Proxy, tmp_p
             assert "Ray cannot be had, the local pool serves: no Ray answers" in daemon.status().pool.note
             # Arriving later.
             way.start()
-            await until(lambda: serving("ray"), lambda: f"Ray is used; the log:\n{daemon.log()}")
+            await asyncio.to_thread(until_connected, daemon)
             assert daemon.status().pool.note == ""
             graph = script(["size", 2_000_000])
             assert (await one.compile(graph)).artifact == artifact_of(graph, 2_000_000)
@@ -77,22 +63,27 @@ async def test_a_daemon_beside_the_cluster_uses_it_when_it_can(way: Proxy, tmp_p
             graph = script(["size", 2_000_001])
             assert (await one.compile(graph)).artifact == artifact_of(graph, 2_000_001)
             assert nonzero(daemon, "inductord_ray_jobs_total") == {"compiled": 2}
-            # So slow that a rank gives up, which it does as it said: it compiles by itself. A more patient one is served.
+            # So slow that a rank that trains gives up, which it does as it said: it compiles by itself. For its forward graph
+            # there is a more patient one, who is served; its backward graph needs six ways at least, one after the other.
             go = tmp_path / "go"
-            graph = script(["wait_for", str(go)], ["size", 4_000_000])
-            patient = await one.open(key_of(graph))
+            graph = script(["wait_for", str(go)])
+            patient = await one.open(tiny.keys[0])
             await patient.until("send_graph")
             await patient.upload(graph)
             await patient.until_state(pb.COMPILE_STATE_COMPILING)
-            way.delay = 0.5
+            way.delay = 1.5
+            training = Rank(tiny, tmp_path / "rank", daemon.address, 0, 1, python("tiny.py"), INDUCTORD_MAX_WAIT="5")
+            with contextlib.closing(training):
+                ended = await asyncio.to_thread(training.trained)
+            assert (ended.fallbacks, ended.count("led")) == ({"wait_exceeded": GRAPHS}, 0), ended.err
+            assert nonzero(daemon, "inductord_fallback_total") == {"wait_exceeded": GRAPHS}
+            assert nonzero(daemon, "inductord_compile_requests_total")["cancelled"] == GRAPHS
             go.touch()
-            with pytest.raises(Unavailable) as gave_up:
-                await asyncio.to_thread(joined_for, 3.0, daemon.address, graph)
-            assert gave_up.value.reason is Fallback.WAIT_EXCEEDED
+            assert (await patient.finish()).artifact == artifact_of(graph)
             way.delay = 0.0
-            assert (await patient.finish()).artifact == artifact_of(graph, 4_000_000)
+            assert serving("ray")
+            # What was only asked for when the last one left is not compiled.
             assert nonzero(daemon, "inductord_ray_jobs_total") == {"compiled": 3}
-            assert nonzero(daemon, "inductord_compile_requests_total")["cancelled"] == 1
 
             # Cut in mid-compile: the local pool takes it. The first worker waits for ever, the second has its mark.
             marks = tmp_path / "marks"
@@ -114,7 +105,7 @@ async def test_a_daemon_beside_the_cluster_uses_it_when_it_can(way: Proxy, tmp_p
 
             # Mended.
             way.mend()
-            await until(lambda: serving("ray"), lambda: f"Ray is used again; the log:\n{daemon.log()}")
+            await asyncio.to_thread(until_connected, daemon)
             graph = script(["size", 3000])
             assert (await one.compile(graph)).artifact == artifact_of(graph, 3000)
         assert nonzero(daemon, "inductord_ray_jobs_total") == {"compiled": 4, "moved": 1}
