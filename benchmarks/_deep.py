@@ -2,23 +2,29 @@
 
     python benchmarks/_deep.py --device cpu --layers 12
 
-Prints one JSON object: seconds from the first call to the end of the first backward, milliseconds of a step, peak memory of
-steps, and how far the gradients are from those of float64 in eager mode.
+Prints one JSON object: seconds from the first call to the end of the first backward, and CPU seconds of this process and its
+children in that time; milliseconds of a step, peak memory of steps, and how far the gradients are from those of float64 in
+eager mode.
 """
 
 import argparse
+import contextlib
 import copy
+import gc
 import json
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch._dynamo.utils import calculate_time_spent
 from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
 
 
 class Norm(nn.Module):
@@ -125,6 +131,22 @@ def distance(found: dict[str, torch.Tensor], exact: dict[str, torch.Tensor]) -> 
     return float((apart / sum(each.square().sum() for each in exact.values())) ** 0.5)
 
 
+def cpu_seconds() -> float:
+    """Of this process, and of those children of it that ended, such as C++ compilers."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+@contextlib.contextmanager
+def one_rank(device: torch.device) -> Iterator[None]:
+    """A process group of this process alone."""
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    gc.collect()  # a DDP model that outlives its process group can deadlock (pytorch/pytorch#56297)
+    dist.destroy_process_group()
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Compile and measure."""
     device = torch.device(args.device)
@@ -146,14 +168,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         exact = gradients(exact_model)
         del exact_model
         result["gradient_error_eager"] = distance(eager, exact)
-    compiled = torch.compile(model)
+    called = DistributedDataParallel(model, bucket_cap_mb=args.ddp) if args.ddp else model
+    compiled = torch.compile(called)
     synchronize()
-    began = time.perf_counter()
+    began, cpu_before = time.perf_counter(), cpu_seconds()
     loss = compiled(*pair)
     forward_s = time.perf_counter() - began
     loss.backward()
     synchronize()
     result["cold_s"] = round(time.perf_counter() - began, 3)
+    result["cpu_s"] = round(cpu_seconds() - cpu_before, 1)
     result["forward_s"] = round(forward_s, 3)
     result["loss"] = loss.item().hex()
     result["spent_s"] = {name: round(seconds, 2) for name, seconds in calculate_time_spent().items()}
@@ -191,8 +215,14 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=1024)
     parser.add_argument("--warmup", type=int, default=10)
     parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument(
+        "--ddp", type=float, default=0, help="size of DistributedDataParallel's buckets in MB; 0: without it"
+    )
     parser.add_argument("--gradients", action="store_true", help="compare with float64")
-    print(json.dumps(run(parser.parse_args())), flush=True)
+    args = parser.parse_args()
+    with one_rank(torch.device(args.device)) if args.ddp else contextlib.nullcontext():
+        result = run(args)
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

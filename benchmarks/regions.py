@@ -24,7 +24,7 @@ from _common import machine, serving, show, temporary_folder
 from _jobs import job_environment, wait_for_a_worker
 
 _DEEP = Path(__file__).with_name("_deep.py")
-_PASSED_ON = ("device", "layers", "width", "heads", "length", "batch", "vocabulary", "warmup", "steps")
+_PASSED_ON = ("device", "layers", "width", "heads", "length", "batch", "vocabulary", "ddp", "warmup", "steps")
 _SPENT = ("key_seconds", "serialize_seconds", "wait_seconds", "load_seconds", "local_compile_seconds")
 
 
@@ -108,6 +108,9 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=128, help="tokens of one sequence")
     parser.add_argument("--batch", type=int, default=2, help="sequences")
     parser.add_argument("--vocabulary", type=int, default=1024)
+    parser.add_argument(
+        "--ddp", type=float, default=0, help="size of DistributedDataParallel's buckets in MB; 0: without it"
+    )
     parser.add_argument("--warmup", type=int, default=10, help="steps before those that are timed")
     parser.add_argument("--steps", type=int, default=40, help="steps that are timed")
     parser.add_argument("--threads", type=int, default=1, help="OMP_NUM_THREADS of the rank")
@@ -121,14 +124,14 @@ def main() -> None:
     plain, regions = runs["inductor"], runs["regions"]
     ratios = {
         name.removesuffix("_s").removesuffix("_ms").removesuffix("_mb"): round(regions[name] / plain[name], 3)
-        for name in ("cold_s", "step_ms", "peak_mb", "gradient_error")
+        for name in ("cold_s", "cpu_s", "step_ms", "peak_mb", "gradient_error")
     }
     if args.second_start:
         ratios["second_start"] = round(runs["regions_second"]["cold_s"] / runs["inductor_second"]["cold_s"], 3)
     result = {
         "benchmark": "regions",
         "machine": machine(),
-        **{name: getattr(args, name) for name in (*_PASSED_ON[:7], "threads", "regions")},
+        **{name: getattr(args, name) for name in (*_PASSED_ON[:8], "threads", "regions")},
         **{name: summary(run) for name, run in runs.items()},
         "regions_to_inductor": ratios,
     }

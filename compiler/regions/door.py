@@ -13,7 +13,7 @@ from inductord.compiler.adapter import aot
 from inductord.compiler.adapter.seam import DynamoCall
 from inductord.compiler.cut_log import noting_keys
 from inductord.compiler.regions.compile import compile_regions
-from inductord.compiler.regions.find import plan
+from inductord.compiler.regions.find import BUCKET_SHARE, MINIMUM_SHARE, plan
 from inductord.compiler.regions.memory import Memory
 from inductord.compiler.regions.plan import Plan, Whole
 from inductord.compiler.regions.reasons import NotCut, RegionResult, WholeReason
@@ -94,8 +94,8 @@ def _planned(call: DynamoCall, wanted: str) -> Plan | NotCut:
         return NotCut(WholeReason.MODE, f"it is a {type(call.gm).__name__}, not a graph of Dynamo")
     if (reason := aot.unsuitable(call.gm, call.patches)) is not None:
         return reason
-    if wanted == "auto" and aot.is_bucket_of_ddp():
-        # Buckets hold few layers each: more pieces to compile and to load than they save, measured with the demo.
-        return NotCut(WholeReason.MODE, "DistributedDataParallel cut it into its buckets; regions=force cuts those")
-    found = plan(call.gm) if wanted == "auto" else plan(call.gm, minimum=0)
+    if wanted == "force":
+        found = plan(call.gm, minimum=0)
+    else:
+        found = plan(call.gm, share=BUCKET_SHARE if aot.is_bucket_of_ddp() else MINIMUM_SHARE)
     return NotCut(found.reason, found.message) if isinstance(found, Whole) else found

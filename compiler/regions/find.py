@@ -24,15 +24,20 @@ MINIMUM_NODES = 24
 MINIMUM_SHARE = 0.15
 """Likewise for what is saved as a share of the graph: the rest of the cold start hides it."""
 
+BUCKET_SHARE = 0.5
+"""Likewise where the graph is a bucket of DistributedDataParallel: each bucket has a beginning and an end of its own, and
+with a few layers between them, more pieces for every rank to trace and load cost all that is gained."""
+
 NEGLIGIBLE_LOSS = 1 / 64
 """A cut loses nothing worth counting below this share of a typical result of a library call, such as a row's statistics."""
 
 
-def plan(graph: fx.GraphModule, *, minimum: int = MINIMUM_NODES) -> Plan | Whole:
+def plan(graph: fx.GraphModule, *, minimum: int = MINIMUM_NODES, share: float = MINIMUM_SHARE) -> Plan | Whole:
     """How to cut ``graph``, or why not to.
 
     ``graph``: as Dynamo gives it to a backend, with ``example_value`` in the ``meta`` of its nodes. It is not changed.
     ``minimum``: how many nodes must be saved for a cut to pay; with 0 it need not pay.
+    ``share``: likewise, how many of all nodes.
     """
     known = facts.read(graph)
     row = cuts.survey(known)
@@ -51,7 +56,7 @@ def plan(graph: fx.GraphModule, *, minimum: int = MINIMUM_NODES) -> Plan | Whole
         saved, found = _cut(known, row, allowed, note)
         if best is None or saved > best[0]:
             best = (saved, found)
-        if saved >= max(minimum, 1) and (not minimum or saved >= MINIMUM_SHARE * total):
+        if saved >= max(minimum, 1) and (not minimum or saved >= share * total):
             return found
     assert best is not None
     saved, found = best

@@ -17,7 +17,7 @@ from torch import fx
 
 from inductord.compiler.regions import canonical, facts
 from inductord.compiler.regions.extract import extract
-from inductord.compiler.regions.find import plan
+from inductord.compiler.regions.find import BUCKET_SHARE, plan
 from inductord.compiler.regions.plan import Piece, Plan, Whole
 from inductord.compiler.regions.reasons import WholeReason
 from inductord.compiler.regions.render import describe, describe_whole, headline, left_out, piece_lines
@@ -264,6 +264,15 @@ def test_a_cut_that_saves_little_is_not_made() -> None:
     found = plan(stack([mlp(), mlp()])[0], minimum=22)
     assert isinstance(found, Whole)
     assert found.reason is WholeReason.SAVES_TOO_LITTLE
+
+
+def test_a_bucket_is_cut_where_that_saves_half_of_it() -> None:
+    different = [mlp(each) for each in (torch.tanh, torch.sin, torch.cos)]
+    for repeats, pays in ((4, False), (12, True)):
+        graph = stack([*[mlp()] * repeats, *different])[0]
+        assert isinstance(plan(graph), Plan)
+        found = plan(graph, share=BUCKET_SHARE)
+        assert isinstance(found, Plan) if pays else found.reason is WholeReason.SAVES_TOO_LITTLE
 
 
 def test_a_graph_without_values_is_not_cut() -> None:
