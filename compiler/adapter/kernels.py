@@ -7,11 +7,13 @@ of registers is read from the binary instead, so that the further configuration 
 
 import contextlib
 import dataclasses
+import os
 import pickle
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
 from torch._inductor.runtime.runtime_utils import triton_hash_to_path_key
 from torch._inductor.triton_bundler import TritonBundler
 
@@ -21,12 +23,13 @@ from inductord.compiler import cubin
 @contextlib.contextmanager
 def compiled_only() -> Generator[None]:
     """Kernels compiled inside are not loaded on a device."""
-    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner, StaticTritonCompileResult
 
-    compile_all, load, scale = (
+    compile_all, load, scale, can_launch = (
         CachingAutotuner._precompile_worker,
         CachingAutotuner._make_launchers,
         CachingAutotuner._dynamic_scale_rblock,
+        StaticTritonCompileResult.can_statically_launch,
     )
 
     def compile_with_scaled(self: Any) -> None:
@@ -35,7 +38,12 @@ def compiled_only() -> Generator[None]:
         # Inductor does this once the kernels are loaded; by then they would have been put into the bundle.
         scale(self)
 
+    def can_launch_with_whole_name(kernel: Any, inductor_meta: Any, triton_meta: Any, *rest: Any) -> Any:
+        _name_whole(kernel, triton_meta)
+        return can_launch(kernel, inductor_meta, triton_meta, *rest)
+
     CachingAutotuner._precompile_worker = compile_with_scaled
+    StaticTritonCompileResult.can_statically_launch = staticmethod(can_launch_with_whole_name)
     CachingAutotuner._make_launchers = _nothing
     CachingAutotuner._dynamic_scale_rblock = _nothing
     try:
@@ -44,6 +52,7 @@ def compiled_only() -> Generator[None]:
         CachingAutotuner._precompile_worker = compile_all
         CachingAutotuner._make_launchers = load
         CachingAutotuner._dynamic_scale_rblock = scale
+        StaticTritonCompileResult.can_statically_launch = staticmethod(can_launch)
 
 
 def _nothing(self: Any) -> None:
@@ -63,6 +72,24 @@ def _binary(kernel: Any) -> bytes | None:
         return Path(path).read_bytes()
     content: bytes | None = getattr(kernel, "asm", {}).get("cubin")
     return content
+
+
+# So much of a kernel's name Triton keeps in the names of its files (triton/compiler/compiler.py).
+_KEPT_OF_NAMES = 150
+
+
+def _name_whole(kernel: Any, triton_meta: Any) -> None:
+    """Inductor looks for a binary under the whole name of its kernel, and does not find one whose name is long; then it is
+    launched by Triton, which needs a C compiler for that in every rank."""
+    name = kernel.src.fn.__name__
+    if len(name) <= _KEPT_OF_NAMES:
+        return
+    folder = Path(triton_cache_dir(triton_meta.get("device", 0)), triton_hash_to_path_key(kernel.hash))
+    for suffix in _LAUNCHED_FROM:
+        kept = folder / f"{name[:_KEPT_OF_NAMES]}{suffix}"
+        # It is there already, or the name is too long for a file: it is launched as without inductord.
+        with contextlib.suppress(OSError):
+            os.link(kept, folder / f"{name}{suffix}")
 
 
 _LAUNCHED_FROM = (".cubin", ".hsaco", ".zebin")

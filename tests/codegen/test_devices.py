@@ -7,6 +7,7 @@ import inspect
 import json
 import multiprocessing
 import pickle
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ if importlib.util.find_spec("triton") is None:
 import torch
 from support import gpu_graphs, gpu_models
 from support.gpu_travel import Sent, compiled, loaded, packed, sent, source_for, without_comments
-from torch._inductor.codecache import FxGraphCache
+from torch._inductor.codecache import FxGraphCache, PyCodeCache
 
 from inductord.compiler import cubin, graph_key, payload, relocate, task
 from inductord.compiler.adapter import (
@@ -211,7 +212,9 @@ def test_kernels_that_are_compiled_side_by_side_are_the_same(tmp_path: Path, mon
 
     def kernels_by(threads: int) -> dict[str, tuple[int, list[tuple[str, bytes]]]]:
         monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
-        shutil.rmtree(tmp_path / "triton", ignore_errors=True)  # All is compiled, by so many.
+        # All is compiled, by so many: this process and the disk have nothing of earlier tests.
+        PyCodeCache.cache_clear()
+        shutil.rmtree(tmp_path / "triton", ignore_errors=True)
         torch._dynamo.utils.counters.clear()
         bundle = pickle.loads(compiled(graph, threads).content)._triton_bundle
         assert torch._dynamo.utils.counters["inductor"]["async_compile_cache_miss"] >= 2
@@ -223,6 +226,15 @@ def test_kernels_that_are_compiled_side_by_side_are_the_same(tmp_path: Path, mon
     before = multiprocessing.active_children()
     assert kernels_by(3) == kernels_by(1)
     assert multiprocessing.active_children() == before
+
+
+def test_a_kernel_with_a_long_name_is_launched_without_a_compiler_as_all_others_are() -> None:
+    backward = gpu_models.graphs("llama")[-1]
+    content = pickle.loads(compiled(sent(backward, 0)).content)
+    names = set(re.findall(r"^(\w+) = async_compile.triton\(", content.source_code, re.MULTILINE))
+    # Triton cuts such a name in the names of its files, where PyTorch looks for the whole of it.
+    assert max(map(len, names)) > 150
+    assert {kernel.kernel_name for kernel in content._triton_bundle.static_autotuners} == names
 
 
 def test_keys_say_the_model_of_the_device_and_nothing_of_the_machine() -> None:
