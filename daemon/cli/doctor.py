@@ -24,6 +24,7 @@ _SOFTWARE: Sequence[Callable[[], Iterator[Finding]]] = (
 )
 _CONFIGURED: Sequence[Callable[[DaemonConfig], Iterator[Finding]]] = (
     machine.cxx,
+    machine.headers,
     machine.limits,
     machine.scratch,
     machine.socket_folder,

@@ -206,15 +206,18 @@ def _report(job: str, folder: Path, address: str | None, form: str, file: Path |
     elif form != "none":
         sys.stderr.write("\n".join(as_text(report.totals)) + "\n")
     if file is not None:
-        _write(file, lambda: json.dumps(report.totals.as_json(), indent=2, ensure_ascii=False) + "\n")
+        _written(file, lambda: json.dumps(report.totals.as_json(), indent=2, ensure_ascii=False) + "\n")
     if form not in _FORMS:
         from inductord.daemon.report.page import render
 
-        _write(Path(form), lambda: render(report))
+        if _written(Path(form), lambda: render(report)):
+            remark(f"wrote {form}.")
 
 
-def _write(file: Path, content: Callable[[], str]) -> None:
+def _written(file: Path, content: Callable[[], str]) -> bool:
     try:
         file.write_text(content(), encoding="utf-8")
     except OSError as error:
         remark(f"the report could not be written to {file}: {error.strerror}.")
+        return False
+    return True

@@ -198,6 +198,16 @@ def test_no_compiler_fails_with_a_mend(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert finding.mend
 
 
+def test_a_python_without_headers_fails_with_a_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sysconfig.get_path", {"include": str(tmp_path)}.get)
+    config = load_config({"address": f"unix:{tmp_path}/s"})
+    (absent,) = machine.headers(config)
+    assert (absent.level, str(tmp_path) in absent.found, "-dev" in absent.mend) == (Level.FAIL, True, True)
+    (tmp_path / "Python.h").touch()
+    (found,) = machine.headers(config)
+    assert found.level is Level.OK
+
+
 def test_a_socket_folder_that_everybody_may_write_to_fails(tmp_path: Path) -> None:
     config = load_config({"address": f"unix:{tmp_path}/s"})
     tmp_path.chmod(0o777)

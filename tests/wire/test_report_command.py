@@ -76,6 +76,7 @@ def test_run_leaves_a_page_also_without_a_daemon(cli: Cli, tmp_path: Path) -> No
     ran = cli("run", *nowhere, "--report", str(page), "--", sys.executable, "-c", RANK)
     assert ran.returncode == 0, ran.stderr
     assert "1 × daemon_absent" in ran.stderr
+    assert f"inductord: wrote {page}." in ran.stderr
     assert "forward graph of 321 nodes" in page.read_text()
     wrong = cli("run", *nowhere, "--report", "page.txt", "--", sys.executable, "-c", "print('trained')")
     assert (wrong.returncode, wrong.stdout) == (2, "")

@@ -1,8 +1,10 @@
 """Compiler, folders, user and limits: what containers and clusters get wrong."""
 
 import os
+import platform
 import pwd
 import shutil
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +35,20 @@ def cxx(config: DaemonConfig) -> Iterator[Finding]:
         "C++ compiler",
         f"none found (looked for {names}); workers of this node cannot build kernels for the CPU",
         "Install one (apt-get install g++), or set CXX to it. Ranks need none as long as a daemon serves them.",
+    )
+
+
+def headers(config: DaemonConfig) -> Iterator[Finding]:
+    """The headers of this Python, which the C++ code that Inductor generates includes. Ranks need none."""
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if header.is_file():
+        yield ok("headers", str(header))
+        return
+    version = ".".join(platform.python_version_tuple()[:2])
+    yield fail(
+        "headers",
+        f"{header} is absent; workers of this node cannot build kernels for the CPU",
+        f"Install them (apt-get install python{version}-dev). Ranks need none as long as a daemon serves them.",
     )
 
 
