@@ -19,7 +19,7 @@ from workers.scripted import artifact_of
 
 from inductord.v1 import compiler_pb2 as pb
 
-pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture
