@@ -32,6 +32,8 @@ def worker_environment(base: Mapping[str, str], scratch: Path, overrides: Mappin
         TORCH_DEVICE_BACKEND_AUTOLOAD="0",
         # Compiles touch no GPU memory: eight ranks need it.
         CUDA_VISIBLE_DEVICES="",
+        # Whether there are GPUs is asked of the management library: CUDA would start threads, and then nothing may be forked.
+        PYTORCH_NVML_BASED_CUDA_CHECK="1",
         OMP_NUM_THREADS="1",
         TORCHINDUCTOR_COMPILE_THREADS="1",
         PYTHONUNBUFFERED="1",

@@ -14,6 +14,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 from inductord.v1.compiler_pb2 import Toolchain
 from inductord.v1.worker_pb2 import ForkEnded, ForkReply, ForkRequest, WorkerReady
@@ -88,8 +89,11 @@ def become(assignment: Assignment) -> None:
 
 
 def _unfit() -> str:
-    threads = len(os.listdir("/proc/self/task"))
-    return f"{threads} threads run in it after what it imported" if threads > 1 else ""
+    tasks = list(Path("/proc/self/task").iterdir())
+    if len(tasks) == 1:
+        return ""
+    names = ", ".join(sorted((task / "comm").read_text().strip() for task in tasks))
+    return f"{len(tasks)} threads run in it after what it imported: {names}"
 
 
 def _say(sock: socket.socket, reply: ForkReply) -> None:

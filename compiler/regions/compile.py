@@ -14,7 +14,7 @@ import torch
 from inductord.compiler import tickets
 from inductord.compiler.adapter import aot, autograd
 from inductord.compiler.cut_log import noting_keys
-from inductord.compiler.regions.compose import Composed, Region, callable_of
+from inductord.compiler.regions.compose import Calls, Composed, Region, callable_of
 from inductord.compiler.regions.cut import cut
 from inductord.compiler.regions.memory import Known, Memory
 from inductord.compiler.regions.plan import Plan
@@ -73,7 +73,8 @@ def compile_regions(
     program = make_program(pieces.wiring, [each.convention for each in regions])
     composed = Composed(
         program=program,
-        regions=[each.region for each in regions],
+        forward=Calls([each.region.forward for each in regions]),
+        backward=Calls([each.region.backward for each in regions]),
         constants=pieces.constants,
         returned=pieces.returned,
         autocast=autograd.autocast_is_on(),

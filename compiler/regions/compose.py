@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from inductord.compiler.adapter import autograd
+from inductord.compiler.adapter import autograd, calling
 from inductord.compiler.regions.convention import Layout
 from inductord.compiler.regions.program import Program
 
@@ -26,6 +26,24 @@ class Region:
     backward: Compiled | None
 
 
+class Calls:
+    """One direction of all regions of a graph, by number. Once each has been called they are called directly, unless somebody
+    watches."""
+
+    def __init__(self, graphs: Sequence[Compiled | None]) -> None:
+        self._graphs = graphs
+        self._direct: Sequence[Compiled | None] | None = None
+
+    def now(self) -> Sequence[Compiled | None]:
+        """What to call."""
+        return self._graphs if self._direct is None or calling.watched() else self._direct
+
+    def all_were_called(self) -> None:
+        """Each has been."""
+        if self._direct is None:
+            self._direct = [graph and calling.directly(graph) for graph in self._graphs]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Returned:
     """One value that the graph returns: output number ``index`` of the wiring, or input number ``index`` of the graph, or the
@@ -38,11 +56,13 @@ class Returned:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Composed:
-    """``constants``: values of the slots after the inputs. ``returned``: what the graph returns, in order. ``autocast``:
-    whether autocast was on when it was traced. ``deterministic``: whether deterministic algorithms were asked for then."""
+    """``forward``, ``backward``: of the regions. ``constants``: values of the slots after the inputs. ``returned``: what the
+    graph returns, in order. ``autocast``: whether autocast was on when it was traced. ``deterministic``: whether deterministic
+    algorithms were asked for then."""
 
     program: Program
-    regions: Sequence[Region]
+    forward: Calls
+    backward: Calls
     constants: Sequence[Any]
     returned: Sequence[Returned]
     autocast: bool
@@ -92,18 +112,21 @@ def _forward(composed: Composed, inputs: Sequence[Any]) -> tuple[list[Any], Shap
     env: list[Any] = [*inputs, *composed.constants]
     env += [None] * (composed.program.slots - len(env))
     shapes: Shapes = {}
-    regions = composed.regions
+    graphs = composed.forward.now()
     with autograd.without_autocast(composed.autocast):
         for step in composed.program.forward:
+            compiled = graphs[step.region]
+            assert compiled is not None
             args = [env[slot] for slot in step.args]
             for slot in step.drop:
                 env[slot] = None
-            returned = regions[step.region].forward(args)
+            returned = compiled(args)
             for place, slot in step.keep:
                 env[slot] = returned[place]
             for place, slot in step.measure:
                 value = returned[place]
                 shapes[slot] = (value.shape, value.dtype, value.device)
+    composed.forward.all_were_called()
     return env, shapes
 
 
@@ -159,13 +182,13 @@ class _Once(torch.autograd.Function):
 
 
 def _backward(composed: Composed, ctx: Any, given: Sequence[Any]) -> tuple[Any, ...]:
-    program, regions = composed.program, composed.regions
+    program, graphs = composed.program, composed.backward.now()
     gradients: dict[int, Any] = dict(zip(program.wiring.outputs, given, strict=True))
     again = autograd.backward_comes_again()
     saved: list[Any] = autograd.take_saved(ctx)
     with autograd.without_autocast(composed.autocast):
         for step in program.backward:
-            compiled = regions[step.region].backward
+            compiled = graphs[step.region]
             assert compiled is not None
             args = [ctx.symints[place] for place in step.symints]
             args += [saved[place] for place in step.saved]
@@ -188,6 +211,7 @@ def _backward(composed: Composed, ctx: Any, given: Sequence[Any]) -> tuple[Any, 
             for place, slot, first_of_slot in step.gradients:
                 gradients[slot] = returned[place] if first_of_slot else gradients[slot] + returned[place]
             del returned
+    composed.backward.all_were_called()
     return tuple(gradients[slot] if trained else None for slot, trained in enumerate(program.trained))
 
 
