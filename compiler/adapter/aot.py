@@ -6,11 +6,13 @@ caller begin the compile. ``finish`` compiles later, when the graphs of all regi
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch._dynamo import config as _dynamo_config
+from torch._dynamo.exc import RestartAnalysis
+from torch._dynamo.symbolic_convert import TensorifyState
 from torch._dynamo.utils import counters
 from torch._functorch import config as _functorch_config
 from torch._functorch._aot_autograd import schemas as _schemas
@@ -19,11 +21,16 @@ from torch._inductor import config as _config
 from torch._inductor.virtualized import V
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_symbols
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._sympy.symbol import SymT, prefix_str
 
 from inductord.compiler.adapter import seam
 from inductord.compiler.regions.convention import Backward, Convention, Kind, Layout, Origin
 from inductord.compiler.regions.reasons import NotCut, WholeReason
+
+BeginAgain = RestartAnalysis
+"""Raised to Dynamo: trace anew, with something settled that was symbolic."""
 
 Inner = Callable[..., Any]
 Begin = Callable[[Callable[[], Any]], Any]
@@ -101,12 +108,40 @@ def trace(
 
     with (
         tracing(context),
+        _without_floats_of_others(gm, outer.fake_mode.shape_env),
         _functorch_config.patch(force_non_lazy_backward_lowering=True, enable_autograd_cache=False),
     ):
         seam.compile_fx(gm, example_inputs, lambda _: caught, patches)
     forward, backward = _two(graphs)
     convention = _convention(context.fw_metadata, forward, backward, len(example_inputs))
     return Traced(forward, backward, convention, context)
+
+
+@contextlib.contextmanager
+def _without_floats_of_others(gm: torch.fx.GraphModule, shape_env: ShapeEnv | None) -> Generator[None]:
+    """Let PyTorch take symbolic floats that are not in the region for settled. It makes tensors of them all, and has Dynamo
+    begin again with a number for each that it did not see used (torch/fx/passes/_tensorify_python_scalars.py)."""
+    settled = TensorifyState.force_specializations
+    values = [node.meta.get("example_value") for node in gm.graph.nodes if node.op != "output"]
+    own = {str(symbol) for each in symbolic_numbers(values) for symbol in free_symbols(each)}
+    symbols = [] if shape_env is None else map(str, shape_env.var_to_range)
+    others = {name for name in symbols if name.startswith(prefix_str[SymT.FLOAT])} - own - settled
+    settled |= others
+    try:
+        yield
+    finally:
+        settled -= others
+
+
+def symbolic_numbers(value: object) -> Iterator[Any]:
+    """Those in a value of a graph: itself, or sizes, strides and offset of a tensor."""
+    if isinstance(value, (tuple, list)):
+        for each in value:
+            yield from symbolic_numbers(each)
+    elif isinstance(value, FakeTensor):
+        yield from symbolic_numbers([*value.shape, *value.stride(), value.storage_offset()])
+    elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        yield value
 
 
 def _two(graphs: list[Graph]) -> tuple[Graph, Graph | None]:

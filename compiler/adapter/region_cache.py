@@ -3,8 +3,12 @@
 The key is PyTorch's own account of what AOTAutograd's result depends on: operators and literals, inputs with ``requires_grad``,
 grad mode, autocast, deterministic algorithms, configuration of AOTAutograd and Inductor, PyTorch's source. Added is what a
 region has besides.
+
+Sizes may be symbolic. What was assumed of them is kept as guards, which have to hold again and then are the graph's own. Guards
+can only be stated over symbols that are themselves a size of an input; a region in which there are others is not kept.
 """
 
+import dataclasses
 import hashlib
 import inspect
 import json
@@ -19,12 +23,13 @@ from torch._inductor import config as _config
 from torch._inductor import output_code as _output_code
 from torch._inductor.cudagraph_utils import BoxedDeviceIndex
 from torch._inductor.utils import BoxedBool
-from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import free_symbols
 
-from inductord.compiler.adapter.aot import in_memory_of
+from inductord.compiler.adapter import tracing
+from inductord.compiler.adapter.aot import in_memory_of, symbolic_numbers
 from inductord.compiler.adapter.remote_cache import Named, fx_key
 
-_FORMAT = 1
+_FORMAT = 2
 """Raised when what is kept of a region, or how it is used, changes."""
 
 
@@ -37,8 +42,18 @@ class NotKept(Exception):
     """Nothing is kept of this region: AOTAutograd runs on it in every process."""
 
 
-def key(gm: torch.fx.GraphModule, static: frozenset[int], patches: Mapping[str, Any]) -> str:
-    """A name for all that AOTAutograd's result for a region depends on, 64 hex digits.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Name:
+    """A region before AOTAutograd. ``key``: of all that AOTAutograd's result depends on, 64 hex digits. ``sizes``: the symbolic
+    ones of its inputs, each once; ``symbols``: what they were called then."""
+
+    key: str
+    sizes: Sequence[torch.SymInt]
+    symbols: Sequence[str]
+
+
+def name(gm: torch.fx.GraphModule, static: frozenset[int], patches: Mapping[str, Any]) -> Name:
+    """The name of a region.
 
     Args:
         gm: the region before AOTAutograd; left as it was.
@@ -46,13 +61,10 @@ def key(gm: torch.fx.GraphModule, static: frozenset[int], patches: Mapping[str, 
         patches: Inductor configuration of this graph.
 
     Raises:
-        NotKept: sizes in it are symbolic, and guards on them belong to the process that made them; or PyTorch's own cache
-            would pass it by.
+        NotKept: guards on its symbolic sizes cannot be stated for another process; or PyTorch's own cache would pass it by.
     """
-    values = [node.meta.get("example_value") for node in gm.graph.nodes if node.op != "output"]
-    if any(map(_is_symbolic, values)):
-        raise NotKept("sizes are symbolic")
     inputs = [node.meta["example_value"] for node in gm.graph.find_nodes(op="placeholder")]
+    sizes = _sizes(gm, inputs)
     asked = _schemas.AOTConfig(
         fw_compiler=None,
         bw_compiler=None,
@@ -67,16 +79,45 @@ def key(gm: torch.fx.GraphModule, static: frozenset[int], patches: Mapping[str, 
             theirs, _ = _autograd_cache.autograd_cache_key(gm, inputs, asked, *_ASKED_BY_OLDER)
     except (_autograd_cache.BypassAOTAutogradCache, _codecache.BypassFxGraphCache) as passed_by:
         raise NotKept(str(passed_by)) from passed_by
-    ours = json.dumps([_FORMAT, theirs, sorted(static), _shared(inputs), _autocast()])
-    return hashlib.sha256(ours.encode()).hexdigest()
+    symbols = [str(size) for size in sizes]
+    # The numbers behind them are in the keys of graphs, too: Inductor chooses tilings by them.
+    shown = [symbols, tracing.size_hints(sizes)]
+    ours = json.dumps([_FORMAT, theirs, sorted(static), _shared(inputs), _autocast(), shown])
+    return Name(hashlib.sha256(ours.encode()).hexdigest(), sizes, symbols)
 
 
-def _is_symbolic(value: object) -> bool:
-    if isinstance(value, (tuple, list)):
-        return any(map(_is_symbolic, value))
-    if isinstance(value, FakeTensor):
-        return value._has_symbolic_sizes_strides
-    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+def _sizes(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[torch.SymInt]:
+    """Symbolic sizes that are one symbol, with a known value: of inputs, each once.
+
+    Raises:
+        NotKept: there are other symbols in the region.
+    """
+    plain = [each for each in symbolic_numbers(inputs) if isinstance(each, torch.SymInt) and each.node.expr.is_symbol]
+    sizes = {str(each): each for each in tracing.backed_symbols(plain)}
+    values = [node.meta.get("example_value") for node in gm.graph.nodes if node.op != "output"]
+    for each in symbolic_numbers(values):
+        if not isinstance(each, torch.SymInt):
+            raise NotKept("a symbolic number is no size")
+        if not {str(symbol) for symbol in free_symbols(each)} <= sizes.keys():
+            raise NotKept("a symbolic size is none of its inputs'")
+    return list(sizes.values())
+
+
+def guards(region: Name) -> str | None:
+    """What is assumed of a region's symbolic sizes by now, as PyTorch states it for another process; None when nothing is.
+
+    Raises:
+        NotKept: a size turned out to be a number or that of another symbol: PyTorch states no guard for such.
+    """
+    if [str(size) for size in region.sizes] != region.symbols:
+        raise NotKept("a symbolic size was settled")
+    return tracing.guards_expression(tracing.current_fake_mode(), region.sizes)
+
+
+def take_over(guards: str | None, region: Name) -> bool:
+    """Whether what was assumed of a region's symbolic sizes holds here. If so it is a guard of the graph that Dynamo is
+    compiling."""
+    return tracing.take_over_guards(guards, region.sizes)
 
 
 def _shared(inputs: Sequence[Any]) -> list[int]:
@@ -96,8 +137,8 @@ def _autocast() -> list[list[str]]:
 
 def named(compiled: Any) -> Named | None:
     """How PyTorch's local cache knows a graph that this process compiled or fetched; None when it does not."""
-    name = fx_key(compiled)
-    return None if name is None else Named(name, compiled.guards_expr)
+    found = fx_key(compiled)
+    return None if found is None else Named(found, compiled.guards_expr)
 
 
 def load(graph: Named, *, backward: bool, patches: Mapping[str, Any]) -> Any:

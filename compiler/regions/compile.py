@@ -48,7 +48,7 @@ def compile_regions(
         Whatever PyTorch raises.
     """
     pieces = cut(gm, example_inputs, plan)
-    names = [memory.key(source, patches) if memory else None for source in pieces.sources]
+    names = [memory.name(source, patches) if memory else None for source in pieces.sources]
     traced: list[aot.Traced | Known] = []
     keys = []
     with aot.beside_ddp():

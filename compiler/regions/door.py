@@ -55,8 +55,8 @@ class Regions:
     def _composed(self, call: DynamoCall, wanted: str) -> Any:
         """The graph in pieces; a reason and a message, counted, when it is to be compiled whole.
 
-        No exception outlives this. Its traceback would hold the frames of all callers, and what these hold: DDPOptimizer
-        relies on a local variable's end (``FakeifyFirstAOTInvocationGuard``).
+        No exception outlives this but the one by which PyTorch has Dynamo trace anew. Its traceback would hold the frames of
+        all callers, and what these hold: DDPOptimizer relies on a local variable's end (``FakeifyFirstAOTInvocationGuard``).
         """
         try:
             pieces = _planned(call, wanted)
@@ -67,6 +67,8 @@ class Regions:
             )
         except NotCut as reason:
             return self._not_cut(reason.reason, str(reason))
+        except aot.BeginAgain:
+            raise  # the next graph will be asked about
         except Exception as error:  # noqa: BLE001 - what PyTorch raises for a piece it may not raise for the whole
             return self._not_cut(WholeReason.ERROR, f"{type(error).__name__}: {error}")
         self._telemetry.composed(len(pieces.pieces), pieces.distinct)

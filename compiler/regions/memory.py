@@ -43,26 +43,28 @@ class Memory:
         self._shelf = shelf
         self._wanted = wanted
 
-    def key(self, source: Source, patches: Mapping[str, Any]) -> str | None:
-        """The region's key; None when nothing is kept of it. To be asked before AOTAutograd has the region."""
+    def name(self, source: Source, patches: Mapping[str, Any]) -> region_cache.Name | None:
+        """The region's name; None when nothing is kept of it. To be asked before AOTAutograd has the region."""
         if not self._wanted():
             return None
         try:
-            return region_cache.key(source.gm, source.static, patches)
+            return region_cache.name(source.gm, source.static, patches)
         except region_cache.NotKept as reason:
             self._shelf.skipped(CACHE, str(reason))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a cache, the region is traced
             self._shelf.failed(CACHE, "named", error)
         return None
 
-    def recall(self, key: str, patches: Mapping[str, Any]) -> Known | None:
+    def recall(self, name: region_cache.Name, patches: Mapping[str, Any]) -> Known | None:
         """The region, or None when it has to be traced."""
-        taken = self._shelf.take(CACHE, key)
+        taken = self._shelf.take(CACHE, name.key)
         if taken is None:
             return None
         try:
             content, graphs = taken
-            convention = read(content)
+            convention, guards = read(content)
+            if not region_cache.take_over(guards, name):
+                raise LookupError("it was traced for other sizes")
             loaded = [
                 region_cache.load(graph, backward=place > 0, patches=patches) for place, graph in enumerate(graphs)
             ]
@@ -73,29 +75,42 @@ class Memory:
             self._shelf.failed(CACHE, "used", error)
             return None
 
-    def keep(self, key: str, known: Known) -> None:
+    def keep(self, name: region_cache.Name, known: Known) -> None:
         """Keep a region that was traced and compiled."""
+        try:
+            guards = region_cache.guards(name)
+        except region_cache.NotKept as reason:
+            self._shelf.skipped(CACHE, str(reason))
+            return
+        except Exception as error:  # noqa: BLE001 - as above
+            self._shelf.failed(CACHE, "written", error)
+            return
         graphs = [known.region.forward, known.region.backward][: 1 + (known.convention.backward is not None)]
-        names = [name for graph in graphs if (name := region_cache.named(graph)) is not None]
-        self._shelf.lay(CACHE, key, written(known.convention), names if len(names) == len(graphs) else None)
+        made = [named for graph in graphs if (named := region_cache.named(graph)) is not None]
+        content = written(known.convention, guards)
+        self._shelf.lay(CACHE, name.key, content, made if len(made) == len(graphs) else None)
 
 
-def written(convention: Convention) -> bytes:
-    """A convention as JSON."""
-    return json.dumps(dataclasses.asdict(convention), default=sorted).encode()  # a set of numbers is no JSON
+def written(convention: Convention, guards: str | None) -> bytes:
+    """A convention and the guards that it needs as JSON."""
+    fields = {"convention": dataclasses.asdict(convention), "guards": guards}
+    return json.dumps(fields, default=sorted).encode()  # a set of numbers is no JSON
 
 
-def read(content: bytes) -> Convention:
-    """A convention from JSON.
+def read(content: bytes) -> tuple[Convention, str | None]:
+    """What was written.
 
     Raises:
         KeyError, TypeError, ValueError: it is none.
     """
-    fields = json.loads(content)
+    both = json.loads(content)
+    fields, guards = both["convention"], both["guards"]
+    if not isinstance(guards, str | None):
+        raise TypeError(f"guards are a text, not {guards!r}")
     back = fields.pop("backward")
     for name in ("mutated", "noticed"):
         fields[name] = tuple(fields[name])
-    return Convention(**fields, backward=None if back is None else _backward(back))
+    return Convention(**fields, backward=None if back is None else _backward(back)), guards
 
 
 def _backward(fields: dict[str, Any]) -> Backward:

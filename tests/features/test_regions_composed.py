@@ -215,6 +215,18 @@ def test_symbolic_sizes_need_one_compile(backend: Composing) -> None:
     assert len(backend.plans) == 1
 
 
+def test_a_symbolic_float_stays_one_where_not_all_pieces_have_it(backend: Composing) -> None:
+    given: dict[str, float] = {}
+    model = Stack(after=lambda results: results[-1] * given["scale"])
+    compiled = torch.compile(model, backend=backend, dynamic=True, fullgraph=True)
+    x = batch()
+    for given["scale"] in (0.25, 0.5, 0.75):
+        expected, found = step(model, model, x), step(model, compiled, x)
+        torch.testing.assert_close(found["output 0"], expected["output 0"])
+    assert backend.refused == []
+    assert len(backend.plans) == 1
+
+
 def test_the_number_of_compiles_does_not_grow_with_depth() -> None:
     compiled = []
     for depth in (4, 12, 32):
