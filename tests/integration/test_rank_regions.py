@@ -91,10 +91,13 @@ def test_a_second_start_traces_no_region(real_daemon: DaemonProcess, tmp_path: P
     first = train(tmp_path / "first", command, real_daemon.address, **force)
     second = train(tmp_path / "second", command, real_daemon.address, INDUCTORD_JOB="second-start", **force)
     distinct = first.reports[0]["region_distinct"]
-    assert first.reports[0]["remote_caches"] == {"regions miss": distinct, "regions kept": distinct}, first.err
-    assert first.result["traced"] == int(distinct)
-    assert second.reports[0]["remote_caches"] == {"regions hit": distinct}, second.err
-    assert second.result == {"models": first.result["models"], "traced": 0}
+    # Each time Dynamo begins once more with symbolic sizes: PyTorch settles a float of the embedding, in its first piece.
+    again = {"regions skipped": "1"}
+    assert first.reports[0]["remote_caches"] == {"regions miss": distinct, "regions kept": distinct, **again}, first.err
+    assert first.result["traced"] == int(distinct) + 1
+    assert second.reports[0]["remote_caches"] == {"regions hit": distinct, **again}, second.err
+    assert second.result == {"models": first.result["models"], "traced": 1}
+    assert first.reports[0]["regions"] == second.reports[0]["regions"] == {"composed": "2"}
     assert (second.count("led"), second.fallbacks, second.keys) == (0, {}, first.keys)
     # It knows the graphs that it did not trace.
     with AdminClient(real_daemon.address) as client:
