@@ -38,17 +38,15 @@ def test_what_was_assumed_of_a_size_becomes_a_guard_of_a_later_process() -> None
         assert name.sizes[0] % 8 == 0
         kept.append(region_cache.guards(name))
 
-    call, names = compiled(first)
+    call, _ = compiled(first)
     call(torch.ones(16, 3))
     fits: list[bool] = []
-    again, others = compiled(lambda name: fits.append(region_cache.take_over(kept[0], name)))
+    again, _ = compiled(lambda name: fits.append(region_cache.take_over(kept[0], name)))
     again(torch.ones(16, 3))
-    assert others[0].key == names[0].key
     again(torch.ones(24, 3))
     assert fits == [True]
     again(torch.ones(12, 3))
     assert fits == [True, False]
-    assert others[1].key != names[0].key
 
 
 def test_a_size_that_was_settled_is_not_kept() -> None:
