@@ -125,7 +125,11 @@ class DaemonConfig(BaseSettings):
     )
     idle_seconds: float = Field(300.0, gt=0, description="After this long without work a worker leaves.")
     compile_timeout: float = Field(600.0, gt=0, description="Longest that one compile may take.")
-    worker_memory_bytes: ByteSize | None = Field(None, ge=64 * _MIB, description="A worker above this is ended.")
+    worker_memory_bytes: ByteSize | None = Field(
+        None,
+        ge=64 * _MIB,
+        description="A worker above this is ended, with what it spawned; shared memory counts in part.",
+    )
     worker_command: Annotated[tuple[str, ...], NoDecode] = Field(
         (sys.executable, "-m", "inductord.worker"),
         min_length=1,

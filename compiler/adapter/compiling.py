@@ -227,12 +227,29 @@ def warm() -> None:
     # Registers all lowerings and patterns.
     from torch._inductor.fx_passes import joint_graph, post_grad
 
-    joint_graph.lazy_init()
-    post_grad.lazy_init()
+    with _cuda_untouched():
+        joint_graph.lazy_init()
+        post_grad.lazy_init()
     global _cpu_is_left
     _cpu_is_left = torch.version.cuda is not None and _DRIVER.exists()
     if not _cpu_is_left:
         _prepare_cpu()
+
+
+@contextlib.contextmanager
+def _cuda_untouched() -> Generator[None]:
+    """A fake tensor mode asks CUDA how many devices there are, and CUDA starts a thread of its own, even where none is visible.
+    A process with threads cannot be forked: the question is left to whoever compiles the first graph."""
+    ask = torch._C._ensureCUDADeviceGuardSet
+    torch._C._ensureCUDADeviceGuardSet = _untouched
+    try:
+        yield
+    finally:
+        torch._C._ensureCUDADeviceGuardSet = ask
+
+
+def _untouched() -> None:
+    """In place of the question."""
 
 
 def warm_for_cpu() -> None:
