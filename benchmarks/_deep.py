@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -147,8 +148,8 @@ def one_rank(device: torch.device) -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Compile and measure."""
+def run(args: argparse.Namespace) -> tuple[dict[str, Any], Callable[[int], float | None]]:
+    """Compile and measure. Also gives what measures so many further steps: the median, in milliseconds."""
     device = torch.device(args.device)
     on_gpu = device.type == "cuda"
     synchronize: Callable[[], None] = torch.cuda.synchronize if on_gpu else _nothing
@@ -189,15 +190,19 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         compiled(*pair).backward()
     synchronize()
     peak = PeakMemory(device)
-    times = []
-    for _ in range(args.steps):
-        start = time.perf_counter()
-        compiled(*pair).backward()
-        synchronize()
-        times.append(time.perf_counter() - start)
-    result["step_ms"] = round(1000 * statistics.median(times), 3) if times else None
+
+    def steps(count: int) -> float | None:
+        times = []
+        for _ in range(count):
+            start = time.perf_counter()
+            compiled(*pair).backward()
+            synchronize()
+            times.append(time.perf_counter() - start)
+        return round(1000 * statistics.median(times), 3) if times else None
+
+    result["step_ms"] = steps(args.steps)
     result["peak_mb"] = round(peak.bytes() / 2**20, 1)
-    return result
+    return result, steps
 
 
 def _nothing() -> None:
@@ -219,10 +224,14 @@ def main() -> None:
         "--ddp", type=float, default=0, help="size of DistributedDataParallel's buckets in MB; 0: without it"
     )
     parser.add_argument("--gradients", action="store_true", help="compare with float64")
+    parser.add_argument("--stay", action="store_true", help="then measure as many steps as each line on stdin says")
     args = parser.parse_args()
     with one_rank(torch.device(args.device)) if args.ddp else contextlib.nullcontext():
-        result = run(args)
-    print(json.dumps(result), flush=True)
+        result, steps = run(args)
+        print(json.dumps(result), flush=True)
+        if args.stay:
+            for line in sys.stdin:
+                print(steps(int(line)), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ Both sides in fresh processes, on one rank, with empty caches; the daemon is up,
 from the first call of the compiled model to the end of its first backward; a step is the median of many; the peak is of the
 memory during those steps. Gradients are compared with those of float64 in eager mode, relative over all parameters.
 
-    --second-start   the same again: Inductor on the caches that it left, inductord with empty caches and a warm daemon
+    --second-start   the same again: Inductor on the caches that it left, inductord with empty caches and a warm daemon. Then
+                     steps of these two in turn, ten rounds of twenty: on a machine that others use, these can be compared
     --no-daemon      the rank compiles the regions itself
 """
 
@@ -14,17 +15,20 @@ import argparse
 import contextlib
 import itertools
 import json
+import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from _common import machine, serving, show, temporary_folder
 from _jobs import job_environment, wait_for_a_worker
 
 _DEEP = Path(__file__).with_name("_deep.py")
 _PASSED_ON = ("device", "layers", "width", "heads", "length", "batch", "vocabulary", "ddp", "warmup", "steps")
+_ROUNDS = 10
+_STEPS_A_ROUND = 20
 _SPENT = ("key_seconds", "serialize_seconds", "wait_seconds", "load_seconds", "local_compile_seconds")
 
 
@@ -41,46 +45,107 @@ class Bench:
         env = job_environment(self._root / f"caches{next(self._numbers)}")
         return env | {"OMP_NUM_THREADS": str(self._args.threads)}
 
-    def run(self, env: Mapping[str, str], *, gradients: bool = True) -> dict[str, Any]:
-        """One process. What the rank counted is under ``rank``."""
+    def run(self, env: Mapping[str, str]) -> dict[str, Any]:
+        """One process, with the error of its gradients. What the rank counted is under ``rank``."""
+        with Rank(self._command("--gradients"), env, self._reports()) as rank:
+            pass
+        return rank.result
+
+    def standing(self, env: Mapping[str, str]) -> "Rank":
+        """One process that stays, for further steps, until its context ends."""
+        return Rank(self._command("--stay"), env, self._reports())
+
+    def _command(self, flag: str) -> list[str]:
+        passed_on = itertools.chain.from_iterable((f"--{name}", str(getattr(self._args, name))) for name in _PASSED_ON)
+        return [sys.executable, str(_DEEP), *passed_on, flag]
+
+    def _reports(self) -> Path:
         reports = self._root / f"reports{next(self._numbers)}"
         reports.mkdir()
-        passed_on = itertools.chain.from_iterable((f"--{name}", str(getattr(self._args, name))) for name in _PASSED_ON)
-        command = [sys.executable, str(_DEEP), *passed_on, *(["--gradients"] if gradients else [])]
-        done = subprocess.run(
-            command, env={**env, "INDUCTORD_REPORT_DIR": str(reports)}, stdout=subprocess.PIPE, text=True, check=True
+        return reports
+
+
+class Rank:
+    """A process that has trained its first steps; ``result`` is what it measured, once its context has begun."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], reports: Path) -> None:
+        self.result: dict[str, Any] = {}
+        self._reports = reports
+        self._process = subprocess.Popen(
+            command,
+            env={**env, "INDUCTORD_REPORT_DIR": str(reports)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-        result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        for path in reports.glob("rank-*.json"):
-            result["rank"] = json.loads(path.read_text())
-        return result
+
+    def __enter__(self) -> Self:
+        self.result = json.loads(self._line())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if self._process.wait():
+            raise subprocess.CalledProcessError(self._process.returncode, self._process.args)
+        for path in self._reports.glob("rank-*.json"):
+            self.result["rank"] = json.loads(path.read_text())
+
+    def step_ms(self, count: int) -> float:
+        """Median of so many steps."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{count}\n")
+        self._process.stdin.flush()
+        return float(self._line())
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        while line := self._process.stdout.readline():
+            if line.startswith(("{", *"0123456789")):
+                return line
+        raise subprocess.CalledProcessError(self._process.wait(), self._process.args)
 
 
-def measured(bench: Bench, root: Path, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """All runs by name."""
+def side_by_side(plain: Rank, regions: Rank) -> dict[str, float]:
+    """Steps of both in turn, so that what else the machine does hits both alike: medians over rounds."""
+    pairs = [(plain.step_ms(_STEPS_A_ROUND), regions.step_ms(_STEPS_A_ROUND)) for _ in range(_ROUNDS)]
+    return {
+        "inductor_ms": statistics.median(one for one, _ in pairs),
+        "regions_ms": statistics.median(other for _, other in pairs),
+        "ratio": round(statistics.median(other / one for one, other in pairs), 3),
+        "rounds": _ROUNDS,
+    }
+
+
+def measured(bench: Bench, root: Path, args: argparse.Namespace) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
+    """All runs by name, and steps side by side if both started a second time."""
     plain = bench.caches() | {"INDUCTORD": "0"}
     runs: dict[str, dict[str, Any]] = {}
 
-    def run(name: str, env: Mapping[str, str], *, gradients: bool = True) -> None:
-        runs[name] = bench.run(env, gradients=gradients)
+    def keep(name: str, result: dict[str, Any]) -> None:
+        runs[name] = result
         if args.save:
             args.save.write_text(json.dumps({name: summary(run) for name, run in runs.items()}) + "\n")
 
-    run("inductor", plain)
-    if args.second_start:
-        run("inductor_second", plain, gradients=False)
+    keep("inductor", bench.run(plain))
     folder = root / "daemon"
     folder.mkdir()
     with contextlib.ExitStack() as stack:
+        if args.second_start:
+            plain_rank = stack.enter_context(bench.standing(plain))
+            keep("inductor_second", plain_rank.result)
         address = f"unix:{folder / 'nobody.sock'}"
         if not args.no_daemon:
             address = stack.enter_context(serving(folder, job_environment(folder), [])).address
             wait_for_a_worker(address)
         shared = {"INDUCTORD": "1", "INDUCTORD_ADDRESS": address, "INDUCTORD_REGIONS": args.regions}
-        run("regions", bench.caches() | shared)
+        keep("regions", bench.run(bench.caches() | shared))
+        steps: dict[str, float] = {}
         if args.second_start:
-            run("regions_second", bench.caches() | shared, gradients=False)
-    return runs
+            with bench.standing(bench.caches() | shared) as regions_rank:
+                steps = side_by_side(plain_rank, regions_rank)
+            keep("regions_second", regions_rank.result)
+    return runs, steps
 
 
 def summary(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,7 +185,7 @@ def main() -> None:
     parser.add_argument("--no-daemon", action="store_true", help="the rank compiles the regions itself")
     args = parser.parse_args()
     with temporary_folder() as root:
-        runs = measured(Bench(root, args), root, args)
+        runs, steps = measured(Bench(root, args), root, args)
     plain, regions = runs["inductor"], runs["regions"]
     ratios = {
         name.removesuffix("_s").removesuffix("_ms").removesuffix("_mb"): round(regions[name] / plain[name], 3)
@@ -128,11 +193,13 @@ def main() -> None:
     }
     if args.second_start:
         ratios["second_start"] = round(runs["regions_second"]["cold_s"] / runs["inductor_second"]["cold_s"], 3)
+        ratios["step_side_by_side"] = steps["ratio"]
     result = {
         "benchmark": "regions",
         "machine": machine(),
         **{name: getattr(args, name) for name in (*_PASSED_ON[:8], "threads", "regions")},
         **{name: summary(run) for name, run in runs.items()},
+        "side_by_side": steps,
         "regions_to_inductor": ratios,
     }
     rows = [
