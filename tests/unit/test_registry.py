@@ -19,7 +19,9 @@ from inductord.worker.registry_messages import Ask, Batch, Done, Event, Failure,
 pytestmark = pytest.mark.unit
 
 KEY = "a" * 64
-FAST = Patience(poll=0.05, reattach=0.5, again=0.02)
+# Waits for news shortly, and for a registry that is away as long as a busy machine may take.
+PATIENT = Patience(poll=0.05, reattach=60.0, again=0.02)
+HASTY = dataclasses.replace(PATIENT, reattach=0.5)
 
 
 @pytest.fixture
@@ -38,8 +40,8 @@ async def registry(workers: Workers, clock: Clock) -> Registry:
 
 
 @contextlib.asynccontextmanager
-async def client(line: Line) -> AsyncIterator[RegistryClient]:
-    one = RegistryClient(line, FAST)
+async def client(line: Line, patience: Patience = PATIENT) -> AsyncIterator[RegistryClient]:
+    one = RegistryClient(line, patience)
     await one.start()
     try:
         yield one
@@ -208,7 +210,7 @@ async def test_a_daemon_that_falls_silent_holds_nobody_up(
         clock.now += LIMITS.lease / 2
         registry.expire()
         assert registry.status().cluster.silent_daemons == 0
-        await asyncio.sleep(2 * FAST.poll)  # The other one speaks.
+        await asyncio.sleep(2 * PATIENT.poll)  # The other one speaks.
         clock.now += LIMITS.lease / 2 + 1
         registry.expire()
         workers.go.set()
@@ -268,7 +270,7 @@ async def test_a_registry_that_starts_anew_loses_no_waiter(registry: Registry, w
 async def test_a_way_that_stays_cut_is_given_up_in_bounded_time(registry: Registry, workers: Workers) -> None:
     workers.go.clear()
     line = Line(registry)
-    async with client(line) as one:
+    async with client(line, HASTY) as one:
         waiting = asyncio.create_task(one.compile(job(), nothing))
         await until(lambda: len(workers.jobs) == 1, "it is compiled")
         line.cut = True
@@ -286,7 +288,7 @@ async def test_a_short_cut_is_survived(registry: Registry, workers: Workers) -> 
         waiting = asyncio.create_task(one.compile(job(), nothing))
         await until(lambda: len(workers.jobs) == 1, "it is compiled")
         line.cut = True
-        await asyncio.sleep(5 * FAST.poll)
+        await asyncio.sleep(5 * PATIENT.poll)
         line.cut = False
         workers.go.set()
         assert artifact(await waiting)
@@ -295,7 +297,7 @@ async def test_a_short_cut_is_survived(registry: Registry, workers: Workers) -> 
 
 async def test_no_registry_at_the_start_is_said(registry: Registry) -> None:
     with pytest.raises(Unreachable, match="cut"):
-        await RegistryClient(Line(registry, cut=True), FAST).start()
+        await RegistryClient(Line(registry, cut=True), HASTY).start()
 
 
 async def test_a_defect_of_the_way_leaves_nobody_waiting(registry: Registry, workers: Workers) -> None:
