@@ -6,9 +6,9 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 from support.daemon import DaemonProcess, running_daemon, wait_until
@@ -30,6 +30,27 @@ def set_variables() -> None:
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 -- Ray writes it so
 
 
+_Started = TypeVar("_Started")
+
+
+def _started(start: Callable[[], _Started]) -> _Started:
+    """What ``start`` gives. Ray gives a node 30 s to come up, which a very busy machine may exceed: what is left of such a
+    node is ended, and it is tried again, three times in all."""
+    for last in (False, False, True):
+        before = set(psutil.Process().children())
+        try:
+            return start()
+        except Exception as error:
+            for process in set(psutil.Process().children()) - before:
+                for each in (*process.children(recursive=True), process):
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        each.kill()
+                        each.wait(30)
+            if last or "timed out during startup" not in str(error):
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
 class RayCluster:
     """Nodes of one cluster; the head has no CPUs, as Kubernetes operators set it up."""
 
@@ -40,16 +61,14 @@ class RayCluster:
         # Ray notes its newest cluster there, whatever folder the cluster has.
         Path("/tmp/ray").mkdir(exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir="/tmp"))
-        self._cluster = Cluster(
-            initialize_head=True,
-            head_node_args={
-                "num_cpus": 0,
-                "temp_dir": str(self.folder),
-                "include_dashboard": False,
-                "object_store_memory": 100 << 20,
-                **(head_arguments or {}),
-            },
-        )
+        head = {
+            "num_cpus": 0,
+            "temp_dir": str(self.folder),
+            "include_dashboard": False,
+            "object_store_memory": 100 << 20,
+            **(head_arguments or {}),
+        }
+        self._cluster = _started(lambda: Cluster(initialize_head=True, head_node_args=head))
         self.head = self._cluster.head_node
         self.nodes = [self.add_node(cpus) for _ in range(workers)]
 
@@ -67,7 +86,7 @@ class RayCluster:
 
     def add_node(self, cpus: int, **arguments: Any) -> Any:
         """One more node."""
-        return self._cluster.add_node(num_cpus=cpus, object_store_memory=100 << 20, **arguments)
+        return _started(lambda: self._cluster.add_node(num_cpus=cpus, object_store_memory=100 << 20, **arguments))
 
     def kill_node(self, node: Any) -> None:
         """A node goes away, with all that runs there."""
