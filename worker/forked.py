@@ -3,7 +3,6 @@
 import asyncio
 import collections
 import dataclasses
-import logging
 import signal
 import socket
 from collections.abc import Mapping, Sequence
@@ -15,8 +14,6 @@ from inductord.v1.worker_pb2 import ForkReply, ForkRequest
 from inductord.worker import scratch
 from inductord.worker.child import ChildProcess
 from inductord.worker.fork_server import MAX_MESSAGE_BYTES
-
-_log = logging.getLogger("inductord.pool")
 
 
 class ServerGone(Exception):
@@ -52,6 +49,8 @@ class ForkServer(ChildProcess):
 
     kind = "fork server"
     folder: Path
+    environment: Mapping[str, str]
+    """What its forks begin with."""
     _listening: asyncio.Task[None]
     _asked: collections.deque[asyncio.Future[ForkedProcess]]
     _running: dict[int, ForkedProcess]
@@ -73,7 +72,7 @@ class ForkServer(ChildProcess):
         """
         arguments = [*arguments, "--fork-server", str(linger)]
         server = await cls.spawn(command, arguments, environment, folder, socket.SOCK_SEQPACKET)
-        server.folder = folder
+        server.folder, server.environment = folder, environment
         server._asked = collections.deque()
         server._running = {}
         return server

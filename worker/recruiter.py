@@ -5,8 +5,9 @@ import asyncio
 import dataclasses
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from inductord.v1.worker_pb2 import ForkRequest
 from inductord.worker import scratch
@@ -19,6 +20,8 @@ from inductord.worker.handle import WorkerLost, WorkerProcess
 from inductord.worker.prepared import Prepared
 
 _log = logging.getLogger("inductord.pool")
+
+ProcessT = TypeVar("ProcessT", WorkerProcess, ForkServer)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,20 +57,7 @@ class Recruiter:
         Raises:
             StartFailed: it did not become so.
         """
-        folder, environment = await self._place()
-        try:
-            worker = await self._forked(folder, environment) or await WorkerProcess.start(
-                self._recipe.command, environment, folder, self._recipe.max_artifact_bytes
-            )
-        except OSError as error:
-            await asyncio.to_thread(scratch.remove, folder)
-            raise StartFailed(f"{self._recipe.command[0]} cannot be run: {error}") from error
-        except BaseException:
-            scratch.remove(folder)
-            raise
-        await self._until_ready(worker)
-        await asyncio.to_thread(self._prepared.take, folder)
-        return worker
+        return await self._begun(self._worker)
 
     async def close(self) -> None:
         """End the fork server. Bounded."""
@@ -78,6 +68,27 @@ class Recruiter:
             self._server.kill()
         if self._closing:
             await asyncio.wait(self._closing)
+
+    async def _begun(self, begin: Callable[[Path, Mapping[str, str]], Awaitable[ProcessT]]) -> ProcessT:
+        """What ``begin`` starts in a folder and an environment of its own, once it is ready. Raises ``StartFailed``, and
+        ``Declined`` for a server."""
+        folder, environment = await self._place()
+        try:
+            process = await begin(folder, environment)
+        except OSError as error:
+            await asyncio.to_thread(scratch.remove, folder)
+            raise StartFailed(f"{self._recipe.command[0]} cannot be run: {error}") from error
+        except BaseException:
+            scratch.remove(folder)
+            raise
+        await self._until_ready(process)
+        await asyncio.to_thread(self._prepared.take, folder)
+        return process
+
+    async def _worker(self, folder: Path, environment: Mapping[str, str]) -> WorkerProcess:
+        return await self._forked(folder, environment) or await WorkerProcess.start(
+            self._recipe.command, environment, folder, self._recipe.max_artifact_bytes
+        )
 
     async def _place(self) -> tuple[Path, dict[str, str]]:
         """Raises ``StartFailed``."""
@@ -90,12 +101,13 @@ class Recruiter:
 
     async def _forked(self, folder: Path, environment: Mapping[str, str]) -> WorkerProcess | None:
         """None where workers are not forked. Raises ``StartFailed``."""
-        request = ForkRequest(folder=str(folder), environment=environment)
         gone = ""
         while self._forks:
             try:
                 server = await self._serving()
-                return await self._fork(server, request, folder)
+                # Only what is its own: a whole environment may be too large for a message.
+                own = {name: value for name, value in environment.items() if server.environment.get(name) != value}
+                return await self._fork(server, ForkRequest(folder=str(folder), environment=own), folder)
             except Declined as why:
                 self._forks = False
                 _log.warning(
@@ -125,21 +137,17 @@ class Recruiter:
         return await asyncio.shield(self._server_starts)
 
     async def _start_server(self) -> ForkServer:
-        recipe = self._recipe
-        folder, environment = await self._place()
-        arguments = ["--max-artifact-bytes", str(recipe.max_artifact_bytes)]
-        try:
-            server = await ForkServer.start(recipe.command, arguments, environment, folder, recipe.linger)
-        except OSError as error:
-            await asyncio.to_thread(scratch.remove, folder)
-            raise StartFailed(f"{recipe.command[0]} cannot be run: {error}") from error
-        await self._until_ready(server)
-        await asyncio.to_thread(self._prepared.take, folder)
+        server = await self._begun(self._new_server)
         self._server = server
         closing = asyncio.create_task(_close_when_ended(server), name=f"{server.name} closes")
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
         return server
+
+    async def _new_server(self, folder: Path, environment: Mapping[str, str]) -> ForkServer:
+        recipe = self._recipe
+        arguments = ["--max-artifact-bytes", str(recipe.max_artifact_bytes)]
+        return await ForkServer.start(recipe.command, arguments, environment, folder, recipe.linger)
 
     async def _until_ready(self, process: WorkerProcess | ForkServer) -> None:
         """Or it is closed. Raises ``StartFailed`` and ``Declined``."""

@@ -75,6 +75,14 @@ async def test_how_a_fork_ended_is_known_and_what_it_spawned_ends_too(
     assert recorder.failures == [WorkerFailure.DIED]
 
 
+async def test_an_environment_may_be_larger_than_a_message_to_the_server(tmp_path: Path) -> None:
+    large = {f"LARGE_{number}": "x" * 50_000 for number in range(4)}
+    async with forking_pool(tmp_path / "scratch", environment=large) as pool:
+        seen = await describe(pool)
+        assert server_of(seen["pid"]) != psutil.Process()
+        assert large.items() <= seen["env"].items()
+
+
 async def test_the_death_of_the_server_ends_its_workers_and_another_takes_its_place(tmp_path: Path) -> None:
     async with forking_pool(tmp_path / "scratch") as pool:
         spawns = ["child", str(tmp_path / "child")]

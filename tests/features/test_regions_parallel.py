@@ -25,8 +25,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("alone")
     running = Running(JOB, environment(folder, f"unix:{folder}/nobody.sock", **FORCE))
     yield running
-    with running.process:
-        running.process.kill()
+    running.close()
 
 
 @pytest.fixture(scope="module")
