@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._dynamo.repro import after_aot as _after_aot
 from torch._dynamo.utils import counters
 from torch._inductor import async_compile as _async_compile
 from torch._inductor import codecache as _codecache
@@ -26,6 +25,7 @@ from torch.hub import tqdm  # type: ignore[attr-defined]
 from inductord.compiler import relocate
 from inductord.compiler.adapter import kernels, moving, shared_objects, tracing
 from inductord.compiler.adapter.placement import CPU_ONLY, Placement
+from inductord.compiler.adapter.replacing import replaced
 from inductord.compiler.adapter.seam import GraphCall, InProcess
 from inductord.compiler.payload import Library
 from inductord.compiler.relocate import Table
@@ -96,18 +96,9 @@ def _end_kernel_processes() -> None:
     _async_compile.AsyncCompile._ready_future = None
 
 
-@contextlib.contextmanager
-def _no_process_groups() -> Generator[None]:
-    """For the repro script in its traces, PyTorch asks for the sizes of process groups. A worker is in none."""
-    asked = getattr(_after_aot, "_extract_distributed_info", None)
-    if asked is None:  # older releases do not ask
-        yield
-        return
-    _after_aot._extract_distributed_info = lambda gm: {}
-    try:
-        yield
-    finally:
-        _after_aot._extract_distributed_info = asked
+def _no_process_groups() -> contextlib.AbstractContextManager[None]:
+    """For the repro script in its traces, newer releases ask for the sizes of process groups. A worker is in none."""
+    return replaced("torch._dynamo.repro.after_aot._extract_distributed_info", lambda gm: {})
 
 
 def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph:
@@ -236,20 +227,10 @@ def warm() -> None:
         _prepare_cpu()
 
 
-@contextlib.contextmanager
-def _cuda_untouched() -> Generator[None]:
+def _cuda_untouched() -> contextlib.AbstractContextManager[None]:
     """A fake tensor mode asks CUDA how many devices there are, and CUDA starts a thread of its own, even where none is visible.
     A process with threads cannot be forked: the question is left to whoever compiles the first graph."""
-    ask = torch._C._ensureCUDADeviceGuardSet
-    torch._C._ensureCUDADeviceGuardSet = _untouched
-    try:
-        yield
-    finally:
-        torch._C._ensureCUDADeviceGuardSet = ask
-
-
-def _untouched() -> None:
-    """In place of the question."""
+    return replaced("torch._C._ensureCUDADeviceGuardSet", lambda: None)
 
 
 def warm_for_cpu() -> None:

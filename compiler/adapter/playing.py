@@ -14,6 +14,7 @@ import torch
 
 from inductord.compiler.accelerator import Accelerator
 from inductord.compiler.adapter import device
+from inductord.compiler.adapter.replacing import replaced
 
 
 @contextlib.contextmanager
@@ -37,7 +38,7 @@ def described_by(accelerator: Accelerator | None, index: int = 0) -> Generator[N
         stack.enter_context(_forgetting())
         stack.enter_context(_triton_driver(accelerator, index))
         for target, answer in _cuda_answers(accelerator, index).items():
-            stack.enter_context(_answering(target, answer))
+            stack.enter_context(replaced(target, answer))
         yield
 
 
@@ -85,40 +86,6 @@ def _cuda_answers(accelerator: Accelerator, index: int) -> Mapping[str, Any]:
         # The driver that Triton is to use is set already.
         "torch._inductor.runtime.triton_helpers.set_driver_to_gpu": answer(None),
     }
-
-
-@contextlib.contextmanager
-def _answering(target: str, answer: Any) -> Generator[None]:
-    owner, name = _resolve(target)
-    if not hasattr(owner, name):  # a question that this version of PyTorch does not put
-        yield
-        return
-    before = vars(owner).get(name, _ABSENT)
-    setattr(owner, name, answer)
-    try:
-        yield
-    finally:
-        if before is _ABSENT:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
-
-
-_ABSENT = object()
-
-
-def _resolve(target: str) -> tuple[Any, str]:
-    path, name = target.rsplit(".", 1)
-    parts = path.split(".")
-    for length in range(len(parts), 0, -1):
-        try:
-            owner: Any = importlib.import_module(".".join(parts[:length]))
-        except ModuleNotFoundError:
-            continue
-        for part in parts[length:]:
-            owner = getattr(owner, part)
-        return owner, name
-    raise ModuleNotFoundError(path)
 
 
 class _Driver:
