@@ -1,9 +1,10 @@
 """A gRPC channel to the daemon, over its Unix socket or TCP. gRPC reports all that can be wrong with a connection as one code
-and goes on trying, so whoever connects knocks first: a plain connect, and with TLS a handshake, whose errors have types.
+and goes on trying, so who wants to know knocks: a plain connect, and with TLS a handshake, whose errors have types.
 """
 
 import dataclasses
 import os
+import queue
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +22,8 @@ _OPTIONS = (
 )
 
 
-# Unlike a connect, which the kernel answers, a handshake needs the daemon's attention.
-_HANDSHAKE_TIMEOUT_S = 5.0
+HANDSHAKE_TIMEOUT_S = 5.0
+"""Unlike a connect, which the kernel answers, a handshake needs the daemon's attention."""
 
 
 class _Call(NamedTuple):
@@ -84,6 +85,11 @@ class Remote:
         return not isinstance(parse_address(self.address), TcpAddress)
 
     @property
+    def checked(self) -> bool:
+        """Whether both sides look at certificates, so that there is more to find out than whether somebody listens."""
+        return not self.local and security_from(self.environ).ca is not None
+
+    @property
     def hint(self) -> str:
         """What may be wrong when a connection ends though somebody listens: a plain client looks like noise to TLS."""
         plain = not self.local and not security_from(self.environ).tls
@@ -113,7 +119,7 @@ class Remote:
         with probe:
             # Without an authority of our own gRPC has some that Python does not know.
             if security.ca is not None:
-                probe.settimeout(_HANDSHAKE_TIMEOUT_S)
+                probe.settimeout(HANDSHAKE_TIMEOUT_S)
                 _shake_hands(probe, where, security)
 
     def channel(self, options: Sequence[tuple[str, Any]] = ()) -> grpc.Channel:
@@ -134,6 +140,23 @@ class Remote:
                 options = (*options, ("grpc.ssl_target_name_override", security.server_name))
             channel = grpc.secure_channel(where.target, _credentials(security), options=options)
         return grpc.intercept_channel(channel, _Bearer(security.token)) if security.token else channel
+
+
+def connects(channel: grpc.Channel, timeout: float) -> bool:
+    """Connect. Whether the first try succeeded within ``timeout`` seconds."""
+    ends: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+    def heard(state: grpc.ChannelConnectivity) -> None:
+        if state in (grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.TRANSIENT_FAILURE):
+            ends.put(state is grpc.ChannelConnectivity.READY)
+
+    channel.subscribe(heard, try_to_connect=True)
+    try:
+        return ends.get(timeout=timeout)
+    except queue.Empty:
+        return False
+    finally:
+        channel.unsubscribe(heard)
 
 
 def _shake_hands(probe: socket.socket, where: TcpAddress, security: Security) -> None:

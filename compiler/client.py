@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 import grpc
 
 from inductord.compiler.address import AddressError
-from inductord.compiler.channel import NotTrusted, Remote
+from inductord.compiler.channel import HANDSHAKE_TIMEOUT_S, NotTrusted, Remote, connects
 from inductord.compiler.otel import HEADER
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.security import SecurityError
@@ -265,8 +265,14 @@ class Client:
 def _connected(remote: Remote) -> grpc.Channel:
     """A channel to a daemon that answers, or at once the reason why there is none: gRPC itself would go on trying."""
     try:
+        if remote.checked:
+            channel = _channel(remote)
+            # A knock would be a second handshake, of which the daemon hears no more: one that failed, as it counts them.
+            if connects(channel, HANDSHAKE_TIMEOUT_S):
+                return channel
+            channel.close()
         remote.knock(_CONNECT_TIMEOUT_S)
-        return remote.channel([("grpc.max_receive_message_length", _MAX_MESSAGE)])
+        return _channel(remote)
     except (SecurityError, NotTrusted) as error:
         raise Unavailable(Fallback.UNAUTHENTICATED, f"{remote.address}: {error}") from error
     except AddressError as error:
@@ -277,6 +283,10 @@ def _connected(remote: Remote) -> grpc.Channel:
         raise Unavailable(
             Fallback.DAEMON_ABSENT, f"no daemon answers at {remote.address} ({error}); start one with `inductord serve`"
         ) from error
+
+
+def _channel(remote: Remote) -> grpc.Channel:
+    return remote.channel([("grpc.max_receive_message_length", _MAX_MESSAGE)])
 
 
 def _read_file(header: pb.Artifact) -> Received | None:

@@ -138,6 +138,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
         listener = Listener(
             config,
             connecting=metrics.tls_connecting,
+            connected=metrics.tls_connected,
             failed=metrics.auth_failed,
             reload_failed=metrics.auth_reload_failed,
         )

@@ -248,10 +248,15 @@ def made() -> Dashboard:
                     ),
                     lines(
                         "RPCs that failed",
-                        "By status code, and calls that were refused because of who made them, by reason.",
+                        "By status code; calls refused because of who made them, by reason; TLS handshakes that failed.",
                         [
                             Query(_rate("grpc_server_handled_total", "grpc_code", ',grpc_code!="OK"'), "{{grpc_code}}"),
                             Query(_rate("inductord_auth_failures_total", "reason"), "refused: {{reason}}"),
+                            Query(
+                                f"clamp_min({_rate('inductord_tls_connections_total')}"
+                                f" - {_rate('inductord_tls_connections_sound_total')}, 0)",
+                                "refused: TLS handshake",
+                            ),
                         ],
                         unit="reqps",
                         stacked=True,

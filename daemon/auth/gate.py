@@ -54,7 +54,8 @@ class Gate:
     """Lets calls in, or not.
 
     ``tokens``: every call over TCP needs one. ``certificates``: without tokens, the client's certificate names the tenant.
-    With neither, everybody who can connect is taken for a client of the owner. ``failed`` counts.
+    With neither, everybody who can connect is taken for a client of the owner. ``called`` is told of every call, with what TLS
+    says of its peer; ``failed`` counts refusals.
     """
 
     def __init__(
@@ -62,11 +63,13 @@ class Gate:
         *,
         tokens: TokenFile | None = None,
         certificates: bool = False,
+        called: Callable[[str, Mapping[str, Iterable[bytes]]], None],
         failed: Callable[[AuthFailure], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tokens = tokens
         self._certificates = certificates
+        self._called = called
         self._failed = failed
         self._clock = clock
         self._said: dict[AuthFailure, float] = {}
@@ -84,6 +87,7 @@ class Gate:
             Unauthenticated: nobody knows who it is.
             Denied: it is not for that caller.
         """
+        self._called(peer, tls)
         _caller.set(self._identify(method, peer, tls, metadata))
 
     def _identify(

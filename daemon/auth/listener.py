@@ -7,6 +7,7 @@ import grpc
 import grpc.aio
 
 from inductord.daemon.auth.certificates import server_credentials
+from inductord.daemon.auth.connections import Connections
 from inductord.daemon.auth.files import AuthError
 from inductord.daemon.auth.gate import Gate
 from inductord.daemon.auth.refusals import AuthFailure
@@ -52,14 +53,16 @@ class Listener:
         config: DaemonConfig,
         *,
         connecting: Callable[[], None],
+        connected: Callable[[], None],
         failed: Callable[[AuthFailure], None],
         reload_failed: Callable[[], None],
     ) -> None:
         self._listen = config.listen
         self._credentials: grpc.ServerCredentials | None = None
+        connections = Connections(connected)
         if not config.listen:
             # Variables such as INDUCTORD_TLS_CERT are a rank's too, so without a listener they mean nothing here.
-            self.gate = Gate(failed=failed)
+            self.gate = Gate(called=connections.called, failed=failed)
             return
         check(config)
         if config.tls_cert and config.tls_key:
@@ -67,7 +70,12 @@ class Listener:
                 config.tls_cert, config.tls_key, config.tls_client_ca, connecting=connecting, failed=reload_failed
             )
         tokens = TokenFile(config.tokens, reload_failed) if config.tokens else None
-        self.gate = Gate(tokens=tokens, certificates=config.tls_client_ca is not None, failed=failed)
+        self.gate = Gate(
+            tokens=tokens,
+            certificates=config.tls_client_ca is not None,
+            called=connections.called,
+            failed=failed,
+        )
         if config.insecure and not (self._credentials and (tokens or config.tls_client_ca)):
             _log.warning("insecure: who reaches %s can run code as this user, or see what others send", config.listen)
 

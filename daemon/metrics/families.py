@@ -168,6 +168,11 @@ class Metrics:
             "Connections that began a TLS handshake, which gRPC may refuse without saying so.",
             registry=registry,
         )
+        self.tls_sound = Counter(
+            "inductord_tls_connections_sound",
+            "Connections whose TLS handshake ended well, counted at their first call; the others failed, or never called.",
+            registry=registry,
+        )
         self.auth_reload_failures = Counter(
             "inductord_auth_reload_failures",
             "Changed files of tokens, certificates or keys that could not be read; the old ones stay in force.",
@@ -236,6 +241,10 @@ class Metrics:
     def tls_connecting(self) -> None:
         """A connection begins its TLS handshake."""
         self.tls_connections.inc()
+
+    def tls_connected(self) -> None:
+        """A first call came over a connection with TLS."""
+        self.tls_sound.inc()
 
     def auth_reload_failed(self) -> None:
         """A file of tokens, certificates or keys has changed and cannot be read."""

@@ -7,7 +7,7 @@ import pytest
 from support.certificates import Authority
 from support.daemon import DaemonProcess
 from support.jobs import GRAPHS, Rank, Tiny, recorded
-from support.scrape import nonzero
+from support.scrape import nonzero, page, samples, value
 from support.tcp import new_token, secured, tcp_address
 
 from inductord.daemon.auth import tokens
@@ -42,6 +42,9 @@ def test_who_has_no_right_to_come_trains_all_the_same(
         assert said in refused.err
     # Who fails in the handshake never gets as far as a call, and gRPC says why.
     assert nonzero(daemon, "inductord_auth_failures_total") == {"wrong_token": GRAPHS}
+    counted = samples(page(daemon))
+    begun, sound = (value(counted, f"inductord_tls_connections{which}_total") for which in ("", "_sound"))
+    assert begun > sound > 0
     assert "certificate has expired" in daemon.log()
     assert [job.job for job in daemon.status().jobs] == ["acme/job"]
     secrets = (known, unknown, *(pair.key.read_text().splitlines()[1] for pair in (shown, certificate, expired)))

@@ -11,6 +11,7 @@ from support.certificates import Authority
 
 from inductord.daemon.auth import tokens
 from inductord.daemon.auth.certificates import server_credentials
+from inductord.daemon.auth.connections import Connections
 from inductord.daemon.auth.files import AuthError, Watched
 from inductord.daemon.auth.gate import Gate, current_caller, tenant_of_certificate
 from inductord.daemon.auth.listener import check
@@ -189,6 +190,7 @@ class Door:
         self.gate = Gate(
             tokens=TokenFile(file, lambda: None) if with_tokens else None,
             certificates=certificates,
+            called=lambda peer, tls: None,
             failed=self.failures.append,
             clock=self.clock,
         )
@@ -247,6 +249,22 @@ def test_refusals_are_counted_always_and_said_once_a_minute(tmp_path: Path, capl
     assert len(caplog.records) == 3
     assert "ind_secret" not in caplog.text
     assert PEER in caplog.text
+
+
+def test_a_connection_is_counted_at_its_first_call() -> None:
+    sound: list[None] = []
+    connections = Connections(lambda: sound.append(None), remembered=2)
+
+    def counted(peer: str, transport: bytes = b"ssl") -> int:
+        connections.called(peer, {"transport_security_type": [transport]})
+        return len(sound)
+
+    assert [counted(peer) for peer in ("ipv4:1.1.1.1:1", "ipv4:1.1.1.1:1", "ipv4:1.1.1.1:2")] == [1, 1, 2]
+    assert [counted("ipv4:1.1.1.1:3", b"insecure"), counted("unix:", b"local")] == [2, 2]
+    connections.called("unix:", {})
+    # The one that has been silent for longest is forgotten for a new one.
+    assert [counted("ipv4:1.1.1.1:1"), counted("ipv4:1.1.1.1:4"), counted("ipv4:1.1.1.1:1")] == [2, 3, 3]
+    assert counted("ipv4:1.1.1.1:2") == 4
 
 
 # Settings
