@@ -253,7 +253,7 @@ async def test_a_registry_that_starts_anew_loses_no_waiter(registry: Registry, w
     async with contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(client(line)) for line in lines]
         waiting = [asyncio.create_task(one.compile(job(), nothing)) for one in clients]
-        await until(lambda: registry.status().cluster.waiting == 3, "all wait")
+        await until(lambda: registry.status().cluster.waiting == 3 and len(workers.jobs) == 1, "all wait for a compile")
         others = Workers()
         restarted = new_registry(others, clock)
         for line in lines:
