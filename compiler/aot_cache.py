@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 
 from inductord.compiler import payload
-from inductord.compiler.adapter import ambient, placement, remote_cache, toolchain
+from inductord.compiler.adapter import ambient, placement, remote_cache, replaced_parts, toolchain
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.client import Client
 from inductord.compiler.cut_log import note_key
@@ -128,7 +128,11 @@ class AotCache:
         # PyTorch's key knows neither the C++ compiler nor the CPU nor all settings of the process.
         self._connected()
         cxx = self._client.capabilities().cxx
-        return make_key({"remote": key}, ambient.describe(), toolchain.describe(cxx)).digest
+        parts = {"remote": key}
+        # Nor does it know these. A result whose graphs they decide is never kept: the graphs do not come from the daemon.
+        if found := replaced_parts.found():
+            parts["replaced"] = repr(found)
+        return make_key(parts, ambient.describe(), toolchain.describe(cxx)).digest
 
     def _connected(self) -> grpc.Channel:
         if time.monotonic() < self._avoid_until:

@@ -4,6 +4,7 @@ It runs in every process that imports torch, whether or not anybody asked for in
 nothing heavy and must never raise: an exception here would make ``import torch`` itself fail.
 """
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 _COMPILE_FX = "torch._inductor.compile_fx"
+_LOWERINGS = "torch._inductor.lowering"
 _PROFILE = "torch._dynamo.pgo"
 _YES = frozenset({"1", "true", "yes", "on"})
 
@@ -22,11 +24,12 @@ def autoload() -> None:
     """Route every Inductor compile of this process through inductord, when ``INDUCTORD=1`` asks for it.
 
     Inductor itself is not imported here. The seam is set when the job first imports it, or Dynamo first looks for its profile.
+    Inductor's table of lowerings is looked at before the job can change it.
     """
     if os.environ.get("INDUCTORD", "").strip().lower() not in _YES:
         return
     awaited = {}
-    for name, act in {_COMPILE_FX: _set_seam, _PROFILE: _watch_profile}.items():
+    for name, act in {_LOWERINGS: _note_lowerings, _COMPILE_FX: _set_seam, _PROFILE: _watch_profile}.items():
         if name in sys.modules:
             act()
         else:
@@ -40,6 +43,12 @@ def _set_seam() -> None:
     from inductord.compiler import routing
 
     routing.route_everything()
+
+
+def _note_lowerings() -> None:
+    # What this version of PyTorch lacks is found again, and counted, when the seam is set.
+    with contextlib.suppress(ImportError, AttributeError):
+        importlib.import_module("inductord.compiler.adapter.replaced_parts")
 
 
 def _watch_profile() -> None:

@@ -6,7 +6,7 @@ from torch._inductor import config as _config
 from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 
-from inductord.compiler.adapter import opaque, schema, user_kernels
+from inductord.compiler.adapter import opaque, replaced_parts, schema, user_kernels
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.reasons import Fallback
 
@@ -49,6 +49,8 @@ def check(call: GraphCall) -> None:
         raise Bypass(Fallback.DEBUG_TRACE, "TORCH_COMPILE_DEBUG writes its files where the graph is compiled")
     if type(V.choices) is not InductorChoices:
         raise Bypass(Fallback.NOT_CACHEABLE, f"{type(V.choices).__qualname__} decides in place of Inductor's choices")
+    if part := replaced_parts.deciding(call.gm):
+        raise Bypass(Fallback.NOT_CACHEABLE, f"{part} is not Inductor's own, and no other process has it")
     try:
         _ = call.user_kernels
     except user_kernels.NotDescribable as reason:

@@ -30,6 +30,11 @@ def test_a_second_job_does_not_trace_again(real_daemon: DaemonProcess, tmp_path:
     assert (second.result["aot"], second.result["fx_misses"]) == ({"autograd_cache_hit": results}, 0), second.err
     assert (second.fallbacks, second.count("hits"), second.keys) == ({}, graphs, first.keys)
     assert remote(second) == {f"{CACHE} hit": results}
+
+    # A job that lowers operators in its own way has no use for what others made, and they have none for its.
+    third = train(tmp_path / "third", [*command, "--own-lowering"], real_daemon.address)
+    assert (third.fallbacks, third.count("requests")) == ({"not_cacheable": graphs}, 0)
+    assert remote(third) == {f"{CACHE} miss": results, f"{CACHE} skipped": results}
     assert real_daemon.status().totals.compiles == compiles
 
 

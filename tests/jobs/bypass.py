@@ -5,13 +5,16 @@ import copy
 import dataclasses
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import torch
 from keys import Change, capture, network
 from torch._higher_order_ops.strict_mode import strict_mode_op
-from torch._inductor import config
+from torch._inductor import config, lowering
 from torch._inductor.choices import InductorChoices
+from torch._inductor.codegen import common
+from torch._inductor.codegen.cpp import CppScheduling
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.virtualized import V
 
 from inductord.compiler.adapter import bypass, fingerprint, opaque, placement, tracing, wire
@@ -22,6 +25,44 @@ seen: dict[str, str | None] = {}
 
 class OwnChoices(InductorChoices):
     """A user's heuristics."""
+
+
+class OwnScheduling(CppScheduling):
+    """A user's code generator."""
+
+
+@torch.library.custom_op("bypass::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    """An operator of the user."""
+    return x * 2
+
+
+@twice.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@contextlib.contextmanager
+def own_lowering(register: Callable[[], object]) -> Generator[None]:
+    """Inside, what ``register`` puts into Inductor's table of lowerings is there."""
+    before = dict(lowering.lowerings)
+    register()
+    try:
+        yield
+    finally:
+        lowering.lowerings.clear()
+        lowering.lowerings.update(before)
+
+
+@contextlib.contextmanager
+def own_backend() -> Generator[None]:
+    common.init_backend_registration()
+    before = common.device_codegens["cpu"]
+    common.register_backend_for_device("cpu", OwnScheduling, PythonWrapperCodegen)
+    try:
+        yield
+    finally:
+        common.device_codegens["cpu"] = before
 
 
 def reason(call: GraphCall) -> str | None:
@@ -80,6 +121,11 @@ def branching(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out + y.sum()
 
 
+def of_an_operator(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out: torch.Tensor = twice(x) @ y
+    return out
+
+
 def main() -> None:
     inputs = torch.randn(8, 16), torch.randn(16, 4)
     cases: dict[str, Callable[[], Change]] = {
@@ -87,10 +133,28 @@ def main() -> None:
         "debug trace": lambda: config.patch({"trace.enabled": True}),
         "ahead of time": lambda: V.set_aot_compilation(True),
         "own choices": lambda: V.set_choices_handler(OwnChoices()),
+        "own code generator": own_backend,
+        "own lowering": lambda: own_lowering(lambda: lowering.register_lowering(torch.ops.aten.sin)(lowering.square)),
+        "kept from lowering": lambda: own_lowering(lambda: lowering.make_fallback(torch.ops.aten.sin)),
+        "of no use here": lambda: own_lowering(
+            lambda: lowering.register_lowering(torch.ops.bypass.twice)(lowering.square)
+        ),
         "own pass": lambda: config.patch(post_grad_custom_post_pass=lambda graph: None),
     }
     for name, change in cases.items():
         capture(under(name, change), network, *inputs)
+    operators = {
+        "an operator of the user": contextlib.nullcontext,
+        "not lowered": lambda: own_lowering(lambda: lowering.make_fallback(torch.ops.bypass.twice)),
+        "lowered by the user": lambda: own_lowering(
+            lambda: lowering.register_lowering(torch.ops.bypass.twice)(lambda x: lowering.mul(x, 2))
+        ),
+        "lowered as another": lambda: own_lowering(
+            lambda: lowering.register_lowering(torch.ops.bypass.twice)(lowering.square)
+        ),
+    }
+    for name, change in operators.items():
+        capture(under(name, change), of_an_operator, *inputs)
     capture(under("branch"), branching, *inputs)
     capture(with_an_operator_of_its_own_kind, branching, *inputs)
     capture(holding_an_object, network, *inputs)

@@ -4,8 +4,8 @@ inductord.
 python -P _suite.py TESTS OUTCOMES LOG FILE [FILE ...]
 
 TESTS: the folder ``test`` of PyTorch. OUTCOMES: a file with an identifier of a test a line; to it results are appended, two
-lines of JSON a test, when it begins and when it is over. If it is empty, the identifiers of all tests in FILEs are written. LOG:
-a file for what is printed.
+lines of JSON a test, when it begins and when it is over. If it is empty, the identifiers of all tests in FILEs are written.
+LOG: a file for what is printed.
 """
 
 import json

@@ -1,0 +1,109 @@
+"""What a job has put in the place of Inductor's own parts: lowerings of operators and code generators of devices.
+
+They decide the generated code, no key has them, and a worker does not. PyTorch's tables are compared with what they held when
+inductord came into the process; what somebody registered before is known by where its functions are written.
+"""
+
+import functools
+import itertools
+import operator
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch._inductor import lowering as _lowering
+from torch._inductor.codegen import common as _common
+
+_FALLBACK = f"{_lowering.fallback_handler.__qualname__}."
+_BEFORE: dict[Any, Any] = dict(_lowering.lowerings)
+
+
+def found() -> list[str]:
+    """All of them, as names that are equal in processes that did the same."""
+    return sorted([*map(str, _lowered()), *_generators()])
+
+
+def deciding(gm: torch.fx.GraphModule) -> str | None:
+    """In words, one that may decide about this graph; None if there is none."""
+    for device in _generators():
+        return f"the code generator of {device}"
+    lowered = _lowered()
+    if not lowered:
+        return None
+    # Inductor's passes turn operators into others of PyTorch, so the graph does not say which of these it will need.
+    called = {node.target for node in _calls(gm)}
+    for target in lowered:
+        if target in called or _namespace(target) in _namespaces():
+            return f"the lowering of {target}"
+    return None
+
+
+def _calls(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    for module in gm.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield from (node for node in module.graph.nodes if node.op == "call_function")
+
+
+def _generators() -> list[str]:
+    parts = _common.device_codegens.items()
+    return [device for device, own in parts if _foreign((own.scheduling, own.wrapper_codegen))]
+
+
+def _lowered() -> list[Any]:
+    """Operators whose lowering is the job's."""
+    now = _lowering.lowerings
+    changed: list[Any] = []
+    added: Iterable[tuple[Any, Any]] = itertools.islice(now.items(), len(_BEFORE), None)
+    # Asked for each graph, so not with two thousand look-ups: tables keep their order.
+    if len(now) < len(_BEFORE) or not all(map(operator.is_, _BEFORE.values(), now.values())):
+        changed = [target for target, handler in _BEFORE.items() if now.get(target) is not handler]
+        added = (item for item in now.items() if item[0] not in _BEFORE)
+    new = [target for target, handler in added if not _is_fallback(handler)]
+    # Those for users are a table of their own from torch 2.12 on.
+    return [*changed, *new, *_foreign_before(), *getattr(_lowering, "user_lowerings", ())]
+
+
+@functools.cache
+def _foreign_before() -> tuple[Any, ...]:
+    return tuple(target for target, handler in _BEFORE.items() if _foreign(handler))
+
+
+@functools.cache
+def _namespaces() -> frozenset[str]:
+    """Those of the operators that PyTorch lowers by itself."""
+    return frozenset(_namespace(target) for target in _BEFORE.keys() - set(_foreign_before()))
+
+
+def _namespace(target: Any) -> str:
+    return str(getattr(target, "namespace", target.__module__))
+
+
+def _is_fallback(handler: Any) -> bool:
+    """Inductor makes these for operators that it does not know, when it first meets them."""
+    return getattr(handler, "__qualname__", "").startswith(_FALLBACK)
+
+
+def _foreign(part: Any, seen: set[int] | None = None) -> bool:
+    """Whether something in it is written outside of PyTorch: a class, a function or what a function was made with."""
+    seen = set() if seen is None else seen
+    if id(part) in seen:
+        return False
+    seen.add(id(part))
+    if isinstance(part, type):
+        return not _of_torch(part.__module__)
+    if isinstance(part, types.FunctionType):
+        return not _of_torch(part.__globals__["__name__"]) or _foreign(_closure(part), seen)
+    if isinstance(part, functools.partial):
+        part = (part.func, *part.args, *part.keywords.values())
+    elif isinstance(part, types.MethodType):
+        part = (part.__func__, part.__self__)
+    return isinstance(part, tuple) and any(_foreign(one, seen) for one in part)
+
+
+def _closure(function: types.FunctionType) -> tuple[Any, ...]:
+    return tuple(cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType())
+
+
+def _of_torch(module: str) -> bool:
+    return module.split(".")[0] == "torch"
