@@ -41,10 +41,9 @@ class Bench:
         path.write_text(text)
         return path
 
-    def compile(self, source: Path, *more: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            ["g++", source, *more, "-o", source.with_suffix(".so")], capture_output=True, text=True, check=False
-        )
+    def compile(self, source: Path, *more: str, suffix: str = ".so") -> "subprocess.CompletedProcess[str]":
+        command = ["g++", source, *more, "-o", source.with_suffix(suffix)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -56,7 +55,17 @@ def test_the_same_program_elsewhere_is_compiled_once(bench: Bench) -> None:
     sources = [bench.write(f"{folder}/k.cpp", "int f();") for folder in ("a", "b")]
     assert [bench.compile(source, "-O3").returncode for source in sources] == [0, 0]
     assert bench.calls == 1
-    assert {source.with_suffix(".so").read_text() for source in sources} == {"int f();-O3 \n"}
+    made = [source.with_suffix(".so") for source in sources]
+    assert made[0].read_text() == made[1].read_text()
+    assert made[0].read_text().startswith("int f();-O1 "), "what is tested needs no more"
+    assert not made[0].samefile(made[1])
+
+
+def test_a_precompiled_header_is_one_file(bench: Bench) -> None:
+    headers = [bench.write(f"{folder}/h.h", "int h();") for folder in ("a", "b")]
+    assert [bench.compile(header, suffix=".h.gch").returncode for header in headers] == [0, 0]
+    assert bench.calls == 1
+    assert headers[0].with_suffix(".h.gch").samefile(headers[1].with_suffix(".h.gch"))
 
 
 def test_another_program_or_argument_or_header_is_compiled(bench: Bench) -> None:
