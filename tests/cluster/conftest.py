@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from support.cluster import RayCluster, ray_daemon, until_connected
 from support.daemon import DaemonProcess
+from support.gates import Gates
+from support.jobs import Tiny, recorded
 from support.needs import needs_module
 
 DAEMONS = 3
@@ -20,6 +22,16 @@ def worker_log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     os.environ["SCRIPTED_LOG"] = str(path)
     yield path
     del os.environ["SCRIPTED_LOG"]
+
+
+@pytest.fixture
+def gates(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gates:
+    """Of the job's graphs, in clusters that are started after this."""
+    gates = Gates(tmp_path / "gates")
+    # Nodes of a cluster pass these on to workers.
+    for name, content in recorded(tiny, **gates.faults)["environment"].items():
+        monkeypatch.setenv(name, content)
+    return gates
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +49,9 @@ def daemons(cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> It
     with contextlib.ExitStack() as stack:
         folder = tmp_path_factory.mktemp("daemons")
         started = [
-            stack.enter_context(ray_daemon(folder / f"{number}", cluster.address, max_workers=4))
+            stack.enter_context(
+                ray_daemon(folder / f"{number}", cluster.address, max_workers=4, ray_labels="accelerator")
+            )
             for number in range(DAEMONS)
         ]
         for daemon in started:

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from support.cluster import RayCluster, ray_daemon, until_connected
 from support.daemon import DaemonProcess, wait_until
-from support.pools import command_line, script, until
+from support.pools import script, until
 from support.rank import Answer, RankStream, key_of, rank
 from support.scrape import nonzero, page, samples, value
 from workers.scripted import artifact_of
@@ -34,13 +34,6 @@ def begun(log: Path, graph: bytes) -> int:
 
 def cluster_of(daemon: DaemonProcess) -> ClusterStatus:
     return daemon.status().pool.cluster
-
-
-def bridge_of(daemon: DaemonProcess) -> psutil.Process:
-    """The daemon's process that speaks with Ray."""
-    children = psutil.Process(daemon.pid).children()
-    (found,) = (child for child in children if "ray_bridge" in " ".join(command_line(child)))
-    return found
 
 
 def moved(daemon: DaemonProcess) -> int:
@@ -131,21 +124,13 @@ async def test_three_daemons_of_four_ranks_cause_one_compile_a_key(
     assert max(daemon.status().rss_bytes for daemon in daemons) < 120 << 20
 
 
-async def test_a_worker_that_is_killed_costs_one_retry(
-    daemons: list[DaemonProcess], gate: Gate, worker_log: Path
-) -> None:
-    before = cluster_of(daemons[0])
-    async with asking(daemons, gate) as waiting:
-        pid = await gate.pid()
-        gate.again()
-        psutil.Process(pid).kill()
-        await gate.pid()
-        gate.open()
-        await waiting
-    assert begun(worker_log, gate.graph) == 2
-    await until(lambda: cluster_of(daemons[0]).retries == before.retries + 1, "it is counted")
-    died = before.worker_failures.get("died", 0)
-    assert value(samples(page(daemons[0])), "inductord_cluster_worker_failures_total", reason="died") == died + 1
+async def test_graphs_go_to_nodes_that_are_labelled_for_them(cluster: RayCluster, daemons: list[DaemonProcess]) -> None:
+    async def node(kind: str) -> object:
+        async with rank(daemons[0].address) as one:
+            answer = await one.compile(script(["describe"], [kind]), toolchain=pb.Toolchain(accelerator=kind))
+        return cluster.node_of(json.loads(answer.artifact)["pid"])
+
+    assert await asyncio.gather(node("kind 1"), node("kind 0")) == [cluster.nodes[1], cluster.nodes[0]]
 
 
 async def test_a_leader_that_goes_away_takes_nobody_with_it(
@@ -169,63 +154,6 @@ async def test_a_leader_that_goes_away_takes_nobody_with_it(
         gate.open()
         await other
     assert begun(worker_log, gate.graph) == 1
-
-
-async def test_a_daemon_that_is_killed_takes_nobody_with_it(
-    cluster: RayCluster, daemons: list[DaemonProcess], gate: Gate, worker_log: Path, tmp_path: Path
-) -> None:
-    silent = cluster_of(daemons[0]).silent_daemons
-    with ray_daemon(tmp_path / "victim", cluster.address) as victim:
-        until_connected(victim)
-        async with contextlib.AsyncExitStack() as stack:
-            leading = await opened(stack, victim, gate.graph)
-            await leading.until("send_graph")
-            await leading.upload(gate.graph)
-            await gate.pid()
-            joining = await opened(stack, daemons[0], gate.graph)
-            waiting = asyncio.create_task(finish([joining], gate))
-            await until(lambda: cluster_of(daemons[1]).waiting == 2, "both daemons wait")
-            victim.kill()
-            await until(lambda: cluster_of(daemons[1]).silent_daemons == silent + 1, "it is found to be silent")
-            gate.open()
-            await waiting
-    assert begun(worker_log, gate.graph) == 1
-
-
-async def test_a_registry_that_is_killed_loses_no_waiter(
-    cluster: RayCluster, daemons: list[DaemonProcess], gate: Gate, worker_log: Path
-) -> None:
-    before = cluster_of(daemons[0]).registry
-    async with asking(daemons, gate) as waiting:
-        gate.again()
-        cluster.registry().kill()
-        await gate.pid()  # It has started anew, and the graph was given to it.
-        gate.open()
-        await waiting
-    # What it had begun died with it and was done once more, for all.
-    assert begun(worker_log, gate.graph) == 2
-    for daemon in daemons:
-        await until(lambda daemon=daemon: cluster_of(daemon).registry not in ("", before), "it knows the new one")  # type: ignore[misc]
-        assert cluster_of(daemon).reattached == 1
-        assert moved(daemon) == 0
-
-
-async def test_a_node_that_dies_costs_one_retry(
-    cluster: RayCluster, daemons: list[DaemonProcess], gate: Gate, worker_log: Path
-) -> None:
-    victim = cluster.add_node(2)
-    cluster.nodes.append(victim)
-    before = cluster_of(daemons[0])
-    async with asking(daemons, gate) as waiting:
-        pid = await gate.pid()
-        gate.again()
-        cluster.kill_node(cluster.node_of(pid))
-        await gate.pid()
-        gate.open()
-        await waiting
-    assert begun(worker_log, gate.graph) == 2
-    await until(lambda: cluster_of(daemons[0]).retries == before.retries + 1, "it is counted")
-    assert [moved(daemon) for daemon in daemons] == [0, 0, 0]
 
 
 async def test_nothing_that_dies_while_a_graph_is_queued_costs_a_compile_of_it(
@@ -287,29 +215,6 @@ async def test_nothing_that_dies_while_a_graph_is_queued_costs_a_compile_of_it(
     assert [moved(daemon) for daemon in daemons] == [0, 0, 0]
 
 
-async def test_an_artifact_that_dies_with_its_node_is_made_once_more(
-    cluster: RayCluster, daemons: list[DaemonProcess], worker_log: Path, tmp_path: Path
-) -> None:
-    gate = Gate(tmp_path, 2_000_000)  # Ray hands small objects on itself
-    cluster.nodes.append(cluster.add_node(2))
-    before = cluster_of(daemons[2])
-    bridges = [bridge_of(daemon) for daemon in daemons[:2]]
-    async with asking(daemons[:2], gate) as waiting:
-        node = cluster.node_of(await gate.pid())
-        # Nobody reads it while it is published.
-        for bridge in bridges:
-            bridge.suspend()
-        gate.open()
-        await until(lambda: cluster_of(daemons[2]).kept_artifacts == before.kept_artifacts + 1, "it is published")
-        cluster.kill_node(node)
-        for bridge in bridges:
-            bridge.resume()
-        await waiting
-    assert begun(worker_log, gate.graph) == 2
-    await until(lambda: cluster_of(daemons[2]).lost_artifacts == before.lost_artifacts + 1, "it is counted")
-    assert [moved(daemon) for daemon in daemons] == [0, 0, 0]
-
-
 async def test_a_cluster_of_another_version_is_not_used_and_named(cluster: RayCluster, tmp_path: Path) -> None:
     import ray
 
@@ -326,7 +231,8 @@ async def test_a_cluster_of_another_version_is_not_used_and_named(cluster: RayCl
 async def test_graphs_that_measure_get_a_device_each(
     cluster: RayCluster, daemons: list[DaemonProcess], tmp_path: Path
 ) -> None:
-    cluster.nodes.append(cluster.add_node(2, num_gpus=2))
+    model_of_node = {"inductord.io/accelerator": "of-another-model"}
+    cluster.nodes.append(cluster.add_node(2, num_gpus=2, labels=model_of_node))
     await until(lambda: daemons[0].status().pool.devices == 2, "the cluster has free devices")
     go = tmp_path / "go"
 

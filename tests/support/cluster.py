@@ -14,6 +14,8 @@ import psutil
 from support.daemon import DaemonProcess, running_daemon, wait_until
 from support.pools import command_line
 
+from inductord.worker.ray_routing import LABEL_PREFIX
+
 # Ray puts sockets below this folder, and their paths are short.
 _FOLDER_PREFIX = "ind-ray-"
 
@@ -52,7 +54,8 @@ def _started(start: Callable[[], _Started]) -> _Started:
 
 
 class RayCluster:
-    """Nodes of one cluster; the head has no CPUs, as Kubernetes operators set it up."""
+    """Nodes of one cluster; the head has no CPUs, as Kubernetes operators set it up. ``nodes``: those that compile, at first
+    labelled for the accelerators ``kind 0``, ``kind 1`` and so on."""
 
     def __init__(self, workers: int, cpus: int, head_arguments: dict[str, Any] | None = None) -> None:
         set_variables()
@@ -70,7 +73,8 @@ class RayCluster:
         }
         self._cluster = _started(lambda: Cluster(initialize_head=True, head_node_args=head))
         self.head = self._cluster.head_node
-        self.nodes = [self.add_node(cpus) for _ in range(workers)]
+        kinds = [{f"{LABEL_PREFIX}accelerator": f"kind-{number}"} for number in range(workers)]
+        self.nodes = [self.add_node(cpus, labels=labels) for labels in kinds]
 
     @property
     def address(self) -> str:
@@ -155,6 +159,13 @@ def ray_daemon(
     variables = {**(environment or {}), **({} if client else {"RAY_ADDRESS": address})}
     with running_daemon(folder, environment=variables, pool=address if client else "ray", **settings) as daemon:
         yield daemon
+
+
+def bridge_of(daemon: DaemonProcess) -> psutil.Process:
+    """The daemon's process that speaks with Ray."""
+    children = psutil.Process(daemon.pid).children()
+    (found,) = (child for child in children if "ray_bridge" in " ".join(command_line(child)))
+    return found
 
 
 def until_connected(daemon: DaemonProcess) -> None:

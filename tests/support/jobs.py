@@ -23,6 +23,7 @@ from support.rank import rank
 from support.training import NO_GRAPH_CACHE
 
 from inductord.v1 import admin_pb2, admin_pb2_grpc
+from inductord.v1.compiler_pb2 import Toolchain
 
 WORKERS = Path(__file__).parent.parent / "workers"
 GRAPHS = 2
@@ -32,12 +33,13 @@ GRAPHS = 2
 @dataclasses.dataclass(frozen=True)
 class Tiny:
     """``losses``: of plain Inductor; ``cache``: the Inductor cache folder that it left; ``artifacts``: folder of what a real
-    worker made, by key, first forward's, then backward's."""
+    worker made, by key, first forward's, then backward's; ``toolchain``: which workers its ranks ask for."""
 
     losses: list[str]
     cache: Path
     artifacts: Path
     keys: tuple[str, str]
+    toolchain: Toolchain
 
 
 def record(folder: Path, daemon: DaemonProcess) -> Tiny:
@@ -50,15 +52,15 @@ def record(folder: Path, daemon: DaemonProcess) -> Tiny:
     artifacts.mkdir()
     for key in through.keys:
         (artifacts / key).write_bytes(asyncio.run(_fetch(daemon.address, key)))
-    kinds = {key: _kind(daemon, key) for key in through.keys}
-    forward, backward = sorted(through.keys, key=lambda key: kinds[key])
-    return Tiny(plain.result["losses"], folder / "plain" / "inductor", artifacts, (forward, backward))
+    forward, backward = sorted((_entry(daemon, key) for key in through.keys), key=lambda entry: entry.kind)
+    keys = (forward.key, backward.key)
+    return Tiny(plain.result["losses"], folder / "plain" / "inductor", artifacts, keys, forward.toolchain)
 
 
-def _kind(daemon: DaemonProcess, key: str) -> int:
+def _entry(daemon: DaemonProcess, key: str) -> admin_pb2.Entry:
     with daemon.channel() as channel:
         request = admin_pb2.GetEntryRequest(key=key)
-        return admin_pb2_grpc.AdminServiceStub(channel).GetEntry(request, timeout=DEADLINE_S).entry.kind
+        return admin_pb2_grpc.AdminServiceStub(channel).GetEntry(request, timeout=DEADLINE_S).entry
 
 
 async def _fetch(address: str, key: str) -> bytes:
@@ -90,6 +92,15 @@ class Rank(training.Running):
         """End it by a signal and return its exit code."""
         self.process.send_signal(number)
         return self.finish().code
+
+
+def under_torchrun(
+    tiny: Tiny, folder: Path, address: str, ranks: int, restarts: int = 0, **more: str
+) -> training.Running:
+    """The job as torchrun starts it on one node; see ``training.torchrun``. ``more``: further variables."""
+    env = training.environment(folder, address, **NO_GRAPH_CACHE, **more)
+    shutil.copytree(tiny.cache, env["TORCHINDUCTOR_CACHE_DIR"], dirs_exist_ok=True)
+    return training.Running(training.torchrun(ranks, "tiny.py", restarts=restarts), env)
 
 
 # Silence of five heartbeats is death to a rank, and a busy machine can make a living daemon that silent.

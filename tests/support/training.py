@@ -41,6 +41,11 @@ class Ended:
         assert self.code == 0, f"exit code {self.code}\n{self.out[-4000:]}\n{self.err[-8000:]}"
         return json.loads(self.out.splitlines()[-1])
 
+    @property
+    def results(self) -> list[Any]:
+        """The JSON value of each rank under torchrun. Ranks print at once, and so may share a line."""
+        return [json.loads(line) for line in self.out.replace("}{", "}\n{").splitlines() if line]
+
     def count(self, name: str) -> int:
         """A count over all ranks: requests, hits, joined or led."""
         return sum(int(report.get(name, 0)) for report in self.reports)

@@ -1,5 +1,5 @@
 """A worker without torch that replies with what a real worker once made of the same graph, so that faults around a compile
-can be tested with ranks that really train. Faults come from ``faults.py``.
+can be tested with ranks that really train. What is a script is done as one (``scripted.py``). Faults come from ``faults.py``.
 
 Environment:
     RECORDED: a folder of artifacts, each under the key that its graph is sent with.
@@ -8,6 +8,7 @@ Environment:
 import os
 from pathlib import Path
 
+import scripted
 from faults import faulty
 
 from inductord.v1.compiler_pb2 import Toolchain
@@ -21,7 +22,9 @@ def warm() -> Toolchain:
 
 
 def compile_graph(key: str, graph: bytes, threads: int) -> CompileReply:
-    """The artifact that was recorded. Another graph is a defect of the test, and the worker dies of it."""
+    """The artifact that was recorded. Another graph than these and scripts is a defect of the test; the worker dies of it."""
+    if graph.startswith(b"["):
+        return scripted.compile_graph(key, graph, threads)
     artifact = Path(os.environ["RECORDED"], key).read_bytes()
     return CompileReply(artifact=artifact, compile_seconds=1.0)
 
