@@ -73,7 +73,7 @@ async def test_a_job_beside_the_cluster_uses_it_when_it_can(tiny: Tiny, gates: G
             way.cut()
             here = gates.worker(backward, job)
             assert here.pid != there.pid
-            assert daemon.status().pool.kind == "local"
+            job.until(lambda: daemon.status().pool.kind == "local", "the local pool serves")
             gates.open(backward)
             ended = job.finish()
         assert (ended.code, ended.fallbacks) == (0, {}), ended.err
