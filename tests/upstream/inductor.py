@@ -53,7 +53,7 @@ _PATIENCE_S = 900.0
 _SIDES = ("inductor", "inductord")
 
 _NO_PROBES = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}
-"""The vector units that the CPU names are taken to work: else each process would import PyTorch for each of them to find out."""
+"""What vector units the CPU names are taken to work: else each process would import PyTorch for each of them to try it."""
 
 Outcome = Mapping[str, str]
 
