@@ -33,4 +33,5 @@ def identify(call: GraphCall, cxx_elsewhere: str = "") -> Identified:
     settings = ambient.describe()
     where = placement.of(call)
     tools = toolchain.describe(cxx_elsewhere, where)
-    return Identified(make_key(fingerprint.parts(call, where), settings, tools), settings, tools, where)
+    parts, words = fingerprint.parts(call, where)
+    return Identified(make_key(parts, settings, tools, words), settings, tools, where)

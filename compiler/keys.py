@@ -24,10 +24,15 @@ class Key:
     parts: Mapping[str, str]
 
 
-def make_key(fingerprint: Mapping[str, str], ambient: Mapping[str, object], toolchain: Toolchain) -> Key:
+def make_key(
+    fingerprint: Mapping[str, str],
+    ambient: Mapping[str, object],
+    toolchain: Toolchain,
+    words: Mapping[str, str] | None = None,
+) -> Key:
     """The key over PyTorch's account of the graph, the settings of the process, and the toolchain.
 
-    The order in which parts are given does not matter.
+    The order in which parts are given does not matter. ``words`` stand among the parts for people, and decide nothing.
     """
     parts = dict(fingerprint)
     parts |= {f"process.{name}": str(value) for name, value in ambient.items()}
@@ -39,7 +44,7 @@ def make_key(fingerprint: Mapping[str, str], ambient: Mapping[str, object], tool
             encoded = text.encode()
             digest.update(len(encoded).to_bytes(8, "big"))
             digest.update(encoded)
-    return Key(digest.hexdigest(), {name: _shown(part) for name, part in parts.items()})
+    return Key(digest.hexdigest(), {name: _shown(part) for name, part in parts.items()} | dict(words or {}))
 
 
 def _shown(part: str) -> str:

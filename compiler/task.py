@@ -132,6 +132,8 @@ def _check_key(key: str, graph: payload.Graph, own: graph_key.Identified) -> Non
     ]
     parts = own.key.parts
     named = sorted(name for name in {*parts, *graph.key_parts} if parts.get(name) != graph.key_parts.get(name))
+    if "inductor_config" not in named:  # then its words differ in what is left out of them
+        named = [name for name in named if not name.startswith("config.")]
     if graph.key_parts and named:
         differing.append(f"parts that differ: {', '.join(named)}")
     why = "; ".join(differing) or "the graph, its options or the settings are not those that the key was made of"

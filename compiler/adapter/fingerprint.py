@@ -48,8 +48,9 @@ class _Pickler(_codecache.FxGraphCachePickler):
         return NotImplemented if inherited is None else inherited(obj)
 
 
-def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> dict[str, str]:
-    """Digests (16 hex digits, or 64 for what is large) by name of part. Equal in every process that has the same graph.
+def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> tuple[dict[str, str], dict[str, str]]:
+    """Digests (16 hex digits, or 64 for what is large) by name of part, equal in every process that has the same graph; and the
+    configuration in words, which is not: what its default is may be a variable's matter.
 
     Args:
         call: the graph.
@@ -80,8 +81,7 @@ def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> dict[str, s
             found["user_kernels"] = _digest(repr(list(called)).encode())
     except _codecache.BypassFxGraphCache as reason:
         raise Bypass(Fallback.NOT_CACHEABLE, str(reason)) from reason
-    found.update(_changed_config(pickler.dumps))
-    return found
+    return found, _changed_config(pickler.dumps)
 
 
 def _mark_static(call: GraphCall) -> None:

@@ -43,6 +43,8 @@ def test_a_second_job_knows_which_sizes_change(real_daemon: DaemonProcess, tmp_p
     traces nothing for one size, and compiles nothing, though it meets another size first."""
     command, nowhere = python("again.py", "--growing"), str(tmp_path / "nowhere")
     asked = {"TORCH_COMPILE_JOB_ID": "growing", "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": "1"}
+    # A variable that changes the default of a setting, which workers do not have.
+    asked["TORCHINDUCTOR_COORDINATE_DESCENT_RADIUS"] = "2"
     first = train(tmp_path / "first", command, real_daemon.address, **asked)
     assert first.result["traced"] == 3  # for one size, for all, and without gradients
     assert remote(first)[f"{PROFILE} miss"] == 1

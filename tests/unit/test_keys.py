@@ -75,6 +75,13 @@ def test_a_setting_is_no_part_of_the_graph() -> None:
     assert make_key({"x": "1"}, {}, Toolchain()).digest != make_key({}, {"x": "1"}, Toolchain()).digest
 
 
+def test_words_are_shown_and_decide_nothing() -> None:
+    """Rank and worker word their configuration differently: what a variable of the job set is at its default there."""
+    said = make_key(FINGERPRINT, AMBIENT, TOOLCHAIN, {"config.max_autotune": "True"})
+    assert said.digest == digest()
+    assert said.parts["config.max_autotune"] == "True"
+
+
 def test_the_key_has_the_form_that_the_daemon_takes() -> None:
     key = make_key(FINGERPRINT, AMBIENT, TOOLCHAIN)
     assert len(bytes.fromhex(key.digest)) == 32

@@ -39,7 +39,6 @@ _FILES = (
     "inductor/test_unbacked_symints.py",
     "inductor/test_inductor_freezing.py",
     "inductor/test_mkldnn_pattern_matcher.py",
-    "inductor/test_perf.py",
     "inductor/test_foreach.py",
     "inductor/test_compiled_autograd.py",
     "inductor/test_flex_attention.py",
@@ -151,7 +150,7 @@ def _daemon(work: Path) -> Iterator[DaemonProcess]:
     settings = {"worker_command": f"{sys.executable} -m inductord.worker", "max_workers": 1}
     with (
         tempfile.TemporaryDirectory(prefix="daemon-", dir=work) as folder,
-        running_daemon(Path(folder), **settings) as daemon,
+        running_daemon(Path(folder), _NO_PROBES, **settings) as daemon,
     ):
         yield daemon
 
