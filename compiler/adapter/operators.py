@@ -1,8 +1,9 @@
 """Operators that somebody registered, such as those of ``torch.library``: described on the rank, declared on a worker that
 does not have them.
 
-Inductor calls such an operator as it is. All that it asks of one is its schema, its tags, and the shapes of what it returns,
-which the rank noted in the graph. So a worker needs the declaration only; the code stays with the job.
+Inductor calls such an operator as it is. All that it asks of one is its schema, its tags, whether a call may be left out when
+nobody uses what it returns, and the shapes of that, which the rank noted in the graph. So a worker needs the declaration only;
+the code stays with the job.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.fx import node as _fx_node
 from torch.utils import _pytree as pytree
 
 from inductord.compiler.adapter import schema
@@ -22,13 +24,15 @@ class NotDeclarable(Exception):
 
 @dataclasses.dataclass(frozen=True, order=True, slots=True)
 class Description:
-    """``schema``: with namespace, as PyTorch writes it; ``tags``: names of ``torch.Tag``, sorted."""
+    """``schema``: with namespace, as PyTorch writes it; ``tags``: names of ``torch.Tag``, sorted; ``side_effect``: whether the
+    job said so (``torch.fx.node.has_side_effect``)."""
 
     namespace: str
     name: str
     overload: str
     schema: str
     tags: tuple[str, ...]
+    side_effect: bool
 
 
 class Described(tuple[Description, ...]):
@@ -58,10 +62,16 @@ def _operators(gm: torch.fx.GraphModule) -> Iterator[torch._ops.OpOverload]:
 def _description(op: torch._ops.OpOverload) -> Description:
     name = op._schema.name.split("::")[1]
     tags = tuple(sorted(tag.name for tag in op.tags))
-    return Description(op.namespace, name, op._overloadname, str(op._schema), tags)
+    return Description(op.namespace, name, op._overloadname, str(op._schema), tags, _has_side_effect(op))
+
+
+def _has_side_effect(op: torch._ops.OpOverload) -> bool:
+    # By name: a graph may also hold what its name meant before it was defined anew.
+    return not {str(op), str(op.overloadpacket)}.isdisjoint(map(str, _fx_node._side_effectful_functions))
 
 
 _declared: list[torch.library.Library] = []
+_with_side_effect: set[torch._ops.OpOverload] = set()
 _noted: dict[tuple[object, ...], Any] = {}
 """What operators return, by operator and arguments."""
 
@@ -74,8 +84,9 @@ def scope() -> Generator[None]:
     finally:
         for library in reversed(_declared):
             library._destroy()
-        _declared.clear()
-        _noted.clear()
+        _fx_node._side_effectful_functions.difference_update(_with_side_effect)
+        for kept in (_declared, _with_side_effect, _noted):
+            kept.clear()
 
 
 def _declare(descriptions: tuple[Description, ...]) -> Described:
@@ -83,7 +94,17 @@ def _declare(descriptions: tuple[Description, ...]) -> Described:
     for description in descriptions:
         if not _is_known(description):
             _declare_one(description)
+        op = _named(description)
+        if description.side_effect and not _has_side_effect(op):
+            _with_side_effect.add(op)
+            _fx_node.has_side_effect(op)
     return Described(descriptions)
+
+
+def _named(description: Description) -> torch._ops.OpOverload:
+    packet = getattr(getattr(torch.ops, description.namespace), description.name)
+    op: torch._ops.OpOverload = getattr(packet, description.overload)
+    return op
 
 
 def _is_known(description: Description) -> bool:
@@ -96,7 +117,7 @@ def _declare_one(description: Description) -> None:
     _declared.append(library)
     tags = tuple(getattr(torch.Tag, tag) for tag in description.tags)
     library.define(description.schema.removeprefix(f"{description.namespace}::"), tags=tags)
-    op = getattr(getattr(getattr(torch.ops, description.namespace), description.name), description.overload)
+    op = _named(description)
 
     def as_noted(*args: Any, **kwargs: Any) -> Any:
         return _returned(op, args, kwargs)

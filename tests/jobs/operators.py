@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from keys import capture
+from torch.fx.node import _side_effectful_functions, has_side_effect
 
 from inductord.compiler import graph_key
 from inductord.compiler.adapter import operators, tracing, wire
@@ -22,31 +23,40 @@ def calling(x: torch.Tensor) -> torch.Tensor:
     return out.cos()
 
 
-def on_a_rank(name: str, schema: str, tags: tuple[torch.Tag, ...] = ()) -> None:
+def on_a_rank(name: str, schema: str, tags: tuple[torch.Tag, ...] = (), *, side_effect: bool = False) -> None:
     """Define the operator, note the key of a graph with it, and send the graph; then forget the operator."""
     library = torch.library.Library("inductord_jobs", "FRAGMENT")
     library.define(schema, tags=tags)
     torch.library.register_fake("inductord_jobs::scaled", lambda x, *_: torch.empty_like(x), lib=library)
+    if side_effect:
+        has_side_effect(torch.ops.inductord_jobs.scaled.default)
 
     def look(call: GraphCall) -> None:
         seen[name] = dict(graph_key.identify(call).key.parts)
         sent[name] = wire.dumps(call)
 
     capture(look, calling, torch.randn(8))
+    if side_effect:
+        _side_effectful_functions.discard(torch.ops.inductord_jobs.scaled.default)
     library._destroy()
 
 
 def on_a_worker(name: str) -> None:
     """Note the key of what was sent, in a process that does not have the operator."""
+    marked = len(_side_effectful_functions)
     seen["there before"] = hasattr(torch.ops.inductord_jobs, "scaled")
     with operators.scope():
         mode = tracing.fresh_fake_mode()
         travelled = wire.loads(sent[name], mode)
         with tracing.restored(mode, travelled.donated_inputs):
-            seen["worker"] = dict(graph_key.identify(travelled.call()).key.parts)
+            seen[f"worker: {name}"] = dict(graph_key.identify(travelled.call()).key.parts)
+            seen[f"impure: {name}"] = [
+                str(node.target) for node in travelled.gm.graph.nodes if node.op == "call_function" and node.is_impure()
+            ]
             seen["as noted"] = asked(mode, 8)
             seen["of another size"] = asked(mode, 9)
     seen["there after"] = hasattr(torch.ops.inductord_jobs, "scaled")
+    seen["marked after"] = len(_side_effectful_functions) - marked
 
 
 def asked(mode: Any, size: int) -> Any:
@@ -61,6 +71,8 @@ def asked(mode: Any, size: int) -> Any:
 def main() -> None:
     on_a_rank("rank", "scaled(Tensor x, float by) -> Tensor")
     on_a_worker("rank")
+    on_a_rank("side effect", "scaled(Tensor x, float by) -> Tensor", side_effect=True)
+    on_a_worker("side effect")
     on_a_rank("other schema", "scaled(Tensor x, float by, bool exactly=False) -> Tensor")
     on_a_rank("other tags", "scaled(Tensor x, float by) -> Tensor", (torch.Tag.needs_fixed_stride_order,))
     print(json.dumps(seen))
