@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import functools
 import json
-from collections.abc import AsyncIterator
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
-from support.cluster import RayCluster, ray_daemon, until_connected
+from support.cluster import CONNECTED_S, RayCluster, ray_daemon, until_connected
 from support.daemon import DaemonProcess, wait_until
 from support.pools import script, until
 from support.rank import Answer, RankStream, key_of, rank
@@ -24,6 +27,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.chaos]
 
 WORKERS = 4
 DAEMONS = 3
+SCRIPTS = Path(__file__).parent.parent / "workers"
 
 
 def begun(log: Path, graph: bytes) -> int:
@@ -41,15 +45,19 @@ def moved(daemon: DaemonProcess) -> int:
     return nonzero(daemon, "inductord_ray_jobs_total").get("moved", 0)
 
 
-class Gate:
-    """A graph that is compiled until it is let go; its worker tells its pid. Its artifact has ``size`` bytes."""
+def is_local(daemon: DaemonProcess) -> bool:
+    """Whether its own pool serves."""
+    return daemon.status().pool.kind == "local"
 
-    def __init__(self, folder: Path, size: int = 64) -> None:
+
+class Gate:
+    """A graph that is compiled until it is let go; its worker tells its pid."""
+
+    def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         self._go, self._pid = folder / "go", folder / "pid"
-        self.graph = script(["touch", str(self._pid)], ["wait_for", str(self._go)], ["size", size])
-        self.key = key_of(self.graph)
-        self.artifact = artifact_of(self.graph, size)
+        self.graph = script(["touch", str(self._pid)], ["wait_for", str(self._go)])
+        self.artifact = artifact_of(self.graph)
 
     async def pid(self) -> int:
         """Of the worker that is at it."""
@@ -80,18 +88,6 @@ async def finish(streams: list[RankStream], gate: Gate) -> None:
     """Each is answered with the right artifact."""
     answers = await asyncio.gather(*(stream.finish(gate.graph) for stream in streams))
     assert [answer.artifact for answer in answers] == [gate.artifact] * len(answers)
-
-
-@contextlib.asynccontextmanager
-async def asking(daemons: list[DaemonProcess], gate: Gate) -> AsyncIterator["asyncio.Task[None]"]:
-    """A client of each daemon waits for the graph of ``gate``, which a worker has and holds."""
-    async with contextlib.AsyncExitStack() as stack:
-        streams = [await opened(stack, daemon, gate.graph) for daemon in daemons]
-        waiting = asyncio.create_task(finish(streams, gate))
-        await gate.pid()
-        await until(lambda: cluster_of(daemons[-1]).waiting == len(daemons), "all daemons wait")
-        yield waiting
-        await waiting
 
 
 async def test_three_daemons_of_four_ranks_cause_one_compile_a_key(
@@ -131,6 +127,13 @@ async def test_graphs_go_to_nodes_that_are_labelled_for_them(cluster: RayCluster
         return cluster.node_of(json.loads(answer.artifact)["pid"])
 
     assert await asyncio.gather(node("kind 1"), node("kind 0")) == [cluster.nodes[1], cluster.nodes[0]]
+
+
+def test_an_artifact_is_read_where_the_object_store_has_it(cluster: RayCluster) -> None:
+    reader = [sys.executable, str(SCRIPTS / "reader.py")]
+    environment = {**os.environ, "RAY_ADDRESS": cluster.address}
+    ended = subprocess.run(reader, env=environment, capture_output=True, text=True, timeout=CONNECTED_S, check=False)
+    assert "/plasma" in ended.stdout, ended.stderr
 
 
 async def test_a_leader_that_goes_away_takes_nobody_with_it(
@@ -284,18 +287,34 @@ def test_a_cluster_of_another_inductord_is_not_used_and_named(cluster: RayCluste
 
 
 async def test_without_the_head_every_node_compiles_for_itself_until_there_is_one_again(
-    cluster: RayCluster, daemons: list[DaemonProcess], gate: Gate, worker_log: Path
+    cluster: RayCluster, daemons: list[DaemonProcess], worker_log: Path, tmp_path: Path
 ) -> None:
+    busy = [Gate(tmp_path / f"{number}") for number in range(WORKERS)]
+    queued, uploaded = Gate(tmp_path / "queued"), Gate(tmp_path / "uploaded")
     async with contextlib.AsyncExitStack() as stack:
-        streams = [await opened(stack, daemon, gate.graph) for daemon in daemons]
-        waiting = asyncio.create_task(finish(streams, gate))
-        await gate.pid()
-        gate.open()
+        waiting = []
+        for gate in busy:
+            streams = [await opened(stack, daemon, gate.graph) for daemon in daemons]
+            waiting.append(asyncio.create_task(finish(streams, gate)))
+        for gate in busy:
+            await gate.pid()
+        waiting.append(asyncio.create_task(finish([await opened(stack, daemons[1], queued.graph)], queued)))
+        await until(lambda: cluster_of(daemons[0]).flights == WORKERS + 1, "it is queued")
+        uploading = await opened(stack, daemons[2], uploaded.graph)
+        await uploading.until("send_graph")
+        await uploading.header(uploaded.graph)
         cluster.kill_head()
-        await waiting
+        await uploading.say(chunk=uploaded.graph)
+        for daemon in daemons:
+            await asyncio.to_thread(
+                wait_until, functools.partial(is_local, daemon), "the local pool serves", CONNECTED_S
+            )
+        for gate in (*busy, queued, uploaded):
+            gate.open()
+        await asyncio.gather(*waiting, finish([uploading], uploaded))
+        assert min(moved(daemon) for daemon in daemons) >= WORKERS
         graph = script(["size", 4321])
         for daemon in daemons:
-            await until(lambda daemon=daemon: daemon.status().pool.kind == "local", "the local pool serves")  # type: ignore[misc]
             async with rank(daemon.address) as one:
                 assert (await one.compile(graph)).artifact == artifact_of(graph, 4321)
             assert "Ray cannot be had, the local pool serves" in daemon.status().pool.note
