@@ -85,6 +85,9 @@ def environment(folder: Path, address: str | None, **more: str | None) -> dict[s
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TRITON_CACHE_DIR": str(folder / "triton"),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        # A rank would load four libraries in processes of their own to try what the CPU says of itself: two CPU-seconds.
+        # Besides, it is a setting that ranks have from a variable, and workers have not.
+        "TORCHINDUCTOR_VEC_ISA_OK": "1",
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
