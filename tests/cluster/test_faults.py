@@ -61,7 +61,7 @@ class Gate:
 
     async def pid(self) -> int:
         """Of the worker that is at it."""
-        await until(self._pid.exists, "a worker has the graph")
+        await until(self._pid.exists, "a worker has the graph", CONNECTED_S)
         return int(self._pid.read_text())
 
     def again(self) -> None:

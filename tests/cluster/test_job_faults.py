@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.cluster import RayCluster, bridge_of, ray_daemon, until_connected
-from support.daemon import DaemonProcess, wait_until
+from support.cluster import CONNECTED_S, RayCluster, bridge_of, ray_daemon, until_connected
+from support.daemon import DaemonProcess
 from support.gates import Gates
 from support.jobs import Rank, Tiny, recorded, under_torchrun
 from support.needs import needs_module
-from support.pools import DEADLINE_S, script
+from support.pools import script
 from support.rank import key_of, rank
 from support.scrape import nonzero, page, samples, value
 from support.training import python
@@ -119,7 +119,7 @@ def test_a_job_outlives_all_that_dies_at_each_stage_of_its_compiles(
         assert dying.compile.state == pb.COMPILE_STATE_UPLOADING
         cluster.registry().kill()
         gates.worker(blocker)
-        wait_until(lambda: dying.metric("cluster_reattached_total") == 1, "the daemon has found the new registry")
+        follower.until(lambda: dying.metric("cluster_reattached_total") == 1, "the daemon has found the new registry")
         leader.kill()
         follower.until(lambda: dying.compile.state == pb.COMPILE_STATE_QUEUED, "the other rank gave the graph")
 
@@ -138,11 +138,11 @@ def test_a_job_outlives_all_that_dies_at_each_stage_of_its_compiles(
 
         until_all_wait(2)
         dying.daemon.kill()
-        wait_until(lambda: beside.cluster.silent_daemons == 1, "its silence is noticed")
+        job.until(lambda: beside.cluster.silent_daemons == 1, "its silence is noticed")
         assert follower.trained().fallbacks == {"daemon_lost": 1, "daemon_absent": 1}
         before = beside.cluster.registry
         cluster.registry().kill()
-        wait_until(lambda: [node.metric("cluster_reattached_total") for node in nodes] == [1] * NODES, "all ask again")
+        job.until(lambda: [node.metric("cluster_reattached_total") for node in nodes] == [1] * NODES, "all ask again")
         gates.open(blocker)
 
         # Compiling.
@@ -157,7 +157,7 @@ def test_a_job_outlives_all_that_dies_at_each_stage_of_its_compiles(
         job.until(blocker_is_next, "the blocker is out of the way")
         worker.kill()
         gates.worker(forward, job)
-        assert blocked.result(DEADLINE_S) == artifact_of(BLOCKER)
+        assert blocked.result(CONNECTED_S) == artifact_of(BLOCKER)
         job.until(lambda: nodes[0].cluster.retries == 1, "it is compiled once more")
         assert nodes[0].metric("cluster_worker_failures_total", reason="died") == 1
         assert nodes[0].metric("cluster_retries_total") == 1

@@ -20,7 +20,8 @@ from inductord.worker.ray_routing import LABEL_PREFIX
 _FOLDER_PREFIX = "ind-ray-"
 
 CONNECTED_S = 240.0
-"""A daemon that does not find Ray within 45 s, as on a machine that is very busy, tries again after 30 s."""
+"""A daemon that does not find Ray within 45 s, as on a machine that is very busy, tries again after 30 s. A registry that
+starts again there may take as long, with its workers."""
 
 
 def set_variables() -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import psutil
+from support.cluster import CONNECTED_S
 from support.daemon import wait_until
 from support.jobs import fault
 from support.training import Running
@@ -27,7 +28,7 @@ class Gates:
         """The one that has the graph, once one has. The next call finds the next one. ``job``: fails when this ends before."""
         pid, what = self._folder / f"{key}.pid", f"a worker has {key}"
         if job is None:
-            wait_until(pid.exists, what)
+            wait_until(pid.exists, what, CONNECTED_S)
         else:
             job.until(pid.exists, what)
         found = psutil.Process(int(pid.read_text()))

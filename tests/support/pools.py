@@ -44,9 +44,9 @@ async def describe(pool: Pool) -> dict[str, Any]:
     return seen
 
 
-async def until(condition: Callable[[], bool], what: str | Callable[[], str]) -> None:
+async def until(condition: Callable[[], bool], what: str | Callable[[], str], seconds: float = DEADLINE_S) -> None:
     """Wait for a condition, as long as a slow machine may need. ``what`` it is; a function when only the end tells."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"never: {what() if callable(what) else what}"
         await asyncio.sleep(0.01)
