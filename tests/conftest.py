@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 from support.compiler import remember_compiles
 from support.daemon import DaemonProcess, running_daemon, share_prepared
-from support.jobs import Tiny, record
+from support.jobs import Tiny, recorded_once
 from support.leaks import left_behind, set_mark
 
 # How long drawing and trying take is the machine's doing.
@@ -41,17 +41,20 @@ def no_process_is_left() -> Iterator[None]:
     assert left_behind(mark) == []
 
 
+@pytest.fixture(scope="session")
+def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of pytest-xdist have together."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
 @pytest.fixture(scope="session", autouse=True)
-def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What real workers prepare, and what the C++ compiler makes, is made once in a session, also when processes of
-    pytest-xdist share it."""
-    session = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        session = session.parent
-    folder = session / "prepared"
+def compiled_once(session_folder: Path) -> None:
+    """What real workers prepare, and what the C++ compiler makes, is made once in a session."""
+    folder = session_folder / "prepared"
     folder.mkdir(exist_ok=True)
     share_prepared(folder)
-    remember_compiles(session / "cxx")
+    remember_compiles(session_folder / "cxx")
 
 
 @pytest.fixture
@@ -85,6 +88,7 @@ def real_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProc
 
 
 @pytest.fixture(scope="session")
-def tiny(real_daemon: DaemonProcess, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """What is right for the job of ``tests/jobs/tiny.py``, on which faults are tried."""
-    return record(tmp_path_factory.mktemp("tiny"), real_daemon)
+def tiny(request: pytest.FixtureRequest, session_folder: Path) -> Tiny:
+    """What is right for the job of ``tests/jobs/tiny.py``, on which faults are tried. The first process that asks finds it out;
+    no other needs a real worker for it."""
+    return recorded_once(session_folder / "tiny", lambda: request.getfixturevalue("real_daemon"))

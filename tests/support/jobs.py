@@ -1,21 +1,23 @@
 """Whole jobs that meet faults: ranks that train ``tests/jobs/tiny.py``, and daemons whose workers know its artifacts.
 
-What plain Inductor makes of the job, and what a real worker makes of its graphs, is found out once per session. Ranks start
+What plain Inductor makes of the job, and what a real worker makes of its graphs, is found out once in a session. Ranks start
 with a copy of that run's C++ libraries, so that a rank that has to compile by itself need not wait for the C++ compiler;
 which graphs they compile or ask for is not touched by that, since Inductor's cache of graphs is off.
 """
 
 import asyncio
 import dataclasses
+import fcntl
 import json
 import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from google.protobuf import json_format
 from support import training
 from support.daemon import DaemonProcess
 from support.pools import DEADLINE_S
@@ -42,19 +44,37 @@ class Tiny:
     toolchain: Toolchain
 
 
-def record(folder: Path, daemon: DaemonProcess) -> Tiny:
-    """Run the job on plain Inductor and through a daemon with real workers."""
+def recorded_once(folder: Path, daemon: Callable[[], DaemonProcess]) -> Tiny:
+    """Run the job on plain Inductor and through a daemon with real workers, or take what another process found out.
+
+    Args:
+        folder: of all processes of the session.
+        daemon: starts it.
+    """
+    folder.mkdir(exist_ok=True)
+    known = folder / "tiny.json"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not known.exists():
+            known.write_text(json.dumps(_record(folder, daemon())))
+    found = json.loads(known.read_text())
+    forward, backward = found["keys"]
+    toolchain = json_format.ParseDict(found["toolchain"], Toolchain())
+    return Tiny(found["losses"], folder / "plain" / "inductor", folder / "artifacts", (forward, backward), toolchain)
+
+
+def _record(folder: Path, daemon: DaemonProcess) -> dict[str, Any]:
     plain = training.train(folder / "plain", training.python("tiny.py"), None, **NO_GRAPH_CACHE)
     through = training.train(folder / "through", training.python("tiny.py"), daemon.address, **NO_GRAPH_CACHE)
     assert through.result == plain.result
     assert (through.fallbacks, through.count("led"), len(through.keys)) == ({}, GRAPHS, GRAPHS), through.err
     artifacts = folder / "artifacts"
-    artifacts.mkdir()
+    artifacts.mkdir(exist_ok=True)
     for key in through.keys:
         (artifacts / key).write_bytes(asyncio.run(_fetch(daemon.address, key)))
     forward, backward = sorted((_entry(daemon, key) for key in through.keys), key=lambda entry: entry.kind)
-    keys = (forward.key, backward.key)
-    return Tiny(plain.result["losses"], folder / "plain" / "inductor", artifacts, keys, forward.toolchain)
+    toolchain = json_format.MessageToDict(forward.toolchain)
+    return {"losses": plain.result["losses"], "keys": [forward.key, backward.key], "toolchain": toolchain}
 
 
 def _entry(daemon: DaemonProcess, key: str) -> admin_pb2.Entry:
