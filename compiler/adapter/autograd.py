@@ -29,6 +29,11 @@ def no_view(tensor: Any) -> Any:
     return tensor
 
 
+def saved_tensors_stay() -> bool:
+    """Whether what is saved now comes back as it is: nobody has set hooks for saved tensors."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is None
+
+
 def savable(tensor: torch.Tensor) -> torch.Tensor:
     """What to save of a tensor: a view would keep its history alive."""
     return tensor.detach() if tensor._is_view() else tensor

@@ -14,11 +14,12 @@ import torch
 from inductord.compiler import tickets
 from inductord.compiler.adapter import aot, autograd
 from inductord.compiler.cut_log import noting_keys
-from inductord.compiler.regions.compose import Calls, Composed, Region, callable_of
+from inductord.compiler.regions.compose import TENSORS, Calls, Composed, Region, callable_of
 from inductord.compiler.regions.cut import cut
+from inductord.compiler.regions.link import link
 from inductord.compiler.regions.memory import Known, Memory
 from inductord.compiler.regions.plan import Plan
-from inductord.compiler.regions.program import make_program
+from inductord.compiler.regions.program import from_outside, make_program
 
 log = logging.getLogger("inductord")
 
@@ -71,10 +72,12 @@ def compile_regions(
         if memory and name:
             memory.keep(name, regions[-1])
     program = make_program(pieces.wiring, [each.convention for each in regions])
+    outside = from_outside(program)
     composed = Composed(
         program=program,
-        forward=Calls([each.region.forward for each in regions]),
-        backward=Calls([each.region.backward for each in regions]),
+        linked=link(program, TENSORS),
+        forward=Calls([each.region.forward for each in regions], outside.forward),
+        backward=Calls([each.region.backward for each in regions], outside.backward),
         constants=pieces.constants,
         returned=pieces.returned,
         autocast=autograd.autocast_is_on(),

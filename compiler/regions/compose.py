@@ -1,21 +1,21 @@
 """Compiled regions as one callable: a graph of many pieces costs autograd one function, and no wrapper per piece.
 
-It runs a ``Program``. What is decided per call of the model is in here, all else was decided when the program was made.
+It runs a linked ``Program``. What is decided per call of the model is in here, all else was decided when the program was made.
 """
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from inductord.compiler.adapter import autograd, calling
-from inductord.compiler.regions.convention import Layout
+from inductord.compiler.regions.convention import Compiled, Layout
+from inductord.compiler.regions.link import Linked, Shape, Tensors
 from inductord.compiler.regions.program import Program
-
-Compiled = Callable[[list[Any]], Sequence[Any]]
-"""A compiled graph. It empties the list that it is given."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,20 +28,25 @@ class Region:
 
 class Calls:
     """One direction of all regions of a graph, by number. Once each has been called they are called directly, unless somebody
-    watches."""
+    watches. ``checked``: by region, the places of arguments that do not come from another region."""
 
-    def __init__(self, graphs: Sequence[Compiled | None]) -> None:
+    def __init__(self, graphs: Sequence[Compiled | None], checked: Mapping[int, frozenset[int]]) -> None:
         self._graphs = graphs
-        self._direct: Sequence[Compiled | None] | None = None
+        self._checked = checked
+        self._direct: calling.Direct | None = None
+        self._were_called = False
 
-    def now(self) -> Sequence[Compiled | None]:
-        """What to call."""
-        return self._graphs if self._direct is None or calling.watched() else self._direct
-
-    def all_were_called(self) -> None:
-        """Each has been."""
+    @contextlib.contextmanager
+    def now(self, trusted: bool = True) -> Generator[Sequence[Compiled | None]]:
+        """What to call. ``trusted``: whether what comes from other regions is as they left it."""
+        if not self._were_called or not trusted or calling.watched():
+            yield self._graphs
+            self._were_called = True
+            return
         if self._direct is None:
-            self._direct = [graph and calling.directly(graph) for graph in self._graphs]
+            self._direct = calling.directly(self._graphs, self._checked)
+        with self._direct.around():
+            yield self._direct.graphs
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,11 +61,12 @@ class Returned:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Composed:
-    """``forward``, ``backward``: of the regions. ``constants``: values of the slots after the inputs. ``returned``: what the
-    graph returns, in order. ``autocast``: whether autocast was on when it was traced. ``deterministic``: whether deterministic
-    algorithms were asked for then."""
+    """``linked``: the program as functions. ``forward``, ``backward``: of the regions. ``constants``: values of the slots after
+    the inputs. ``returned``: what the graph returns, in order. ``autocast``: whether autocast was on when it was traced.
+    ``deterministic``: whether deterministic algorithms were asked for then."""
 
     program: Program
+    linked: Linked
     forward: Calls
     backward: Calls
     constants: Sequence[Any]
@@ -101,55 +107,32 @@ def _has_history(value: Any) -> bool:
 
 def _infer(composed: Composed, *inputs: Any) -> tuple[Any, ...]:
     with torch.no_grad():
-        env, _ = _forward(composed, inputs)
-    return tuple(env[slot] for slot in composed.program.wiring.outputs)
+        outputs, *_ = _forward(composed, inputs)
+    return outputs
 
 
-Shapes = dict[int, tuple[torch.Size, torch.dtype, torch.device]]
-
-
-def _forward(composed: Composed, inputs: Sequence[Any]) -> tuple[list[Any], Shapes]:
-    env: list[Any] = [*inputs, *composed.constants]
-    env += [None] * (composed.program.slots - len(env))
-    shapes: Shapes = {}
-    graphs = composed.forward.now()
-    with autograd.without_autocast(composed.autocast):
-        for step in composed.program.forward:
-            compiled = graphs[step.region]
-            assert compiled is not None
-            args = [env[slot] for slot in step.args]
-            for slot in step.drop:
-                env[slot] = None
-            returned = compiled(args)
-            for place, slot in step.keep:
-                env[slot] = returned[place]
-            for place, slot in step.measure:
-                value = returned[place]
-                shapes[slot] = (value.shape, value.dtype, value.device)
-    composed.forward.all_were_called()
-    return env, shapes
+def _forward(composed: Composed, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
+    with autograd.without_autocast(composed.autocast), composed.forward.now() as graphs:
+        return composed.linked.forward(graphs, inputs, composed.constants)
 
 
 def _function(composed: Composed) -> type[torch.autograd.Function]:
     program = composed.program
-    fixed = [
-        slot
-        for slot, differentiable in zip(program.wiring.outputs, program.differentiable, strict=True)
-        if not differentiable
-    ]
+    fixed = [not differentiable for differentiable in program.differentiable]
 
     class ComposedGraph(torch.autograd.Function):
         """All regions of one graph."""
 
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
-            env, ctx.shapes = _forward(composed, inputs)
-            ctx.save_for_backward(*(autograd.savable(env[slot]) for slot in program.saved))
-            ctx.symints = [env[slot] for slot in program.symints]
-            for slot in program.wiring.outputs:
-                env[slot] = autograd.no_view(env[slot])
-            autograd.end_forward(ctx, [env[slot] for slot in fixed if isinstance(env[slot], torch.Tensor)])
-            return tuple(env[slot] for slot in program.wiring.outputs)
+            outputs, saved, ctx.symints, ctx.shapes = _forward(composed, inputs)
+            ctx.trusted = autograd.saved_tensors_stay()
+            ctx.save_for_backward(*map(autograd.savable, saved))
+            outputs = tuple(map(autograd.no_view, outputs))
+            autograd.end_forward(
+                ctx, [each for each in itertools.compress(outputs, fixed) if isinstance(each, torch.Tensor)]
+            )
+            return outputs
 
         @staticmethod
         @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -181,38 +164,11 @@ class _Once(torch.autograd.Function):
         raise RuntimeError("torch.compile with aot_autograd does not currently support double backward")
 
 
-def _backward(composed: Composed, ctx: Any, given: Sequence[Any]) -> tuple[Any, ...]:
-    program, graphs = composed.program, composed.backward.now()
-    gradients: dict[int, Any] = dict(zip(program.wiring.outputs, given, strict=True))
+def _backward(composed: Composed, ctx: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
     again = autograd.backward_comes_again()
     saved: list[Any] = autograd.take_saved(ctx)
-    with autograd.without_autocast(composed.autocast):
-        for step in program.backward:
-            compiled = graphs[step.region]
-            assert compiled is not None
-            args = [ctx.symints[place] for place in step.symints]
-            args += [saved[place] for place in step.saved]
-            if again and step.donated:
-                # The graph may write into these, and they are wanted once more.
-                first = len(step.symints)
-                for index in step.donated:
-                    args[first + index] = args[first + index].clone()
-            for place in step.drop:
-                saved[place] = None
-            for tangent in step.tangents:
-                gradient = gradients.pop(tangent.slot, None)
-                args.append(
-                    _zero(ctx.shapes[tangent.slot], tangent.layout)
-                    if gradient is None
-                    else _laid_out(gradient, tangent.layout)
-                )
-                del gradient
-            returned = compiled(args)
-            for place, slot, first_of_slot in step.gradients:
-                gradients[slot] = returned[place] if first_of_slot else gradients[slot] + returned[place]
-            del returned
-    composed.backward.all_were_called()
-    return tuple(gradients[slot] if trained else None for slot, trained in enumerate(program.trained))
+    with autograd.without_autocast(composed.autocast), composed.backward.now(ctx.trusted) as graphs:
+        return composed.linked.backward(graphs, saved, ctx.symints, ctx.shapes, gradients, again)
 
 
 def _laid_out(gradient: torch.Tensor, layout: Layout) -> torch.Tensor:
@@ -225,6 +181,13 @@ def _laid_out(gradient: torch.Tensor, layout: Layout) -> torch.Tensor:
     return fitting.copy_(gradient)
 
 
-def _zero(shape: tuple[torch.Size, torch.dtype, torch.device], layout: Layout) -> torch.Tensor:
+def _zero(shape: Shape, layout: Layout) -> torch.Tensor:
     size, dtype, device = shape
     return _laid_out(torch.zeros(size, dtype=dtype, device=device), layout)
+
+
+def _shape(value: torch.Tensor) -> Shape:
+    return value.shape, value.dtype, value.device
+
+
+TENSORS = Tensors(_laid_out, _zero, _shape)

@@ -5,6 +5,11 @@ Made from AOTAutograd's account of the region (``adapter.aot``), read by whoever
 
 import dataclasses
 import enum
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Compiled = Callable[[list[Any]], Sequence[Any]]
+"""A compiled graph. It empties the list that it is given."""
 
 
 class Kind(enum.StrEnum):

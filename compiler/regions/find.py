@@ -106,7 +106,7 @@ def _freed(known: Facts, row: cuts.Row, runs: list[list[int]]) -> list[list[int]
     large = {
         key: len(run)
         for key, run in zip(keys, runs, strict=True)
-        if occurs[key] > 1 and _size(known, run) > merge.JOIN_NODES
+        if occurs[key] > 1 and _size(known, run) > merge.SMALL_NODES
     }
     freed: list[list[int]] = []
     for key, run in zip(keys, runs, strict=True):

@@ -15,12 +15,15 @@ from collections.abc import Sequence
 PIECE_NODES = 8
 """What compiling one more distinct piece costs besides its nodes, in nodes: tracing, a module of its own, one more artifact."""
 
-JOIN_NODES = 16
-"""How many nodes may be compiled once more to spare a repeated boundary its call at run time. A Transformer layer has 40 to 100
-nodes, so this never compiles half a layer twice."""
+JOIN_NODES = 64
+"""How many nodes may be compiled once more to spare a repeated boundary its call at run time: about a Transformer layer, which
+has 40 to 100. So layers of common size are one piece each. A call costs the host 20 to 40 us a step (docs/regions.md)."""
 
 JOIN_ONCE_NODES = 2
 """Likewise for a boundary that occurs once."""
+
+SMALL_NODES = 16
+"""Blocks of fewer nodes are taken several at a time."""
 
 _ROUNDS = 64
 """Each round is linear. In practice it takes a handful; this bounds what odd graphs can cost."""
@@ -123,7 +126,7 @@ class _Merger:
         for at in range(1, len(self._items) + 1):
             if at < len(self._items) and self._items[at].symbol == self._items[start].symbol:
                 continue
-            together = -(-JOIN_NODES // max(1, self._size[self._items[start].symbol]))
+            together = -(-SMALL_NODES // max(1, self._size[self._items[start].symbol]))
             groups = (at - start) // together
             if together > 1 and groups > 1:
                 for place in range(start, start + groups * together):

@@ -4,8 +4,8 @@ let go, how gradients add up. Pure: no torch, no tensors.
 Values live in numbered slots. Slots of the graph's own inputs come first, then constants, then what regions return.
 """
 
+import collections
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from inductord.compiler.regions.convention import Convention, Kind, Layout, Origin
@@ -30,6 +30,11 @@ class Wiring:
     slots: int
     calls: tuple[Call, ...]
     outputs: tuple[int, ...]
+
+    @property
+    def given(self) -> int:
+        """Number of the slots that no call fills: inputs and constants, which come first."""
+        return min((slot for call in self.calls for slot in call.outs), default=self.slots)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,6 +91,27 @@ class Program:
     noticed: tuple[int, ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outside:
+    """By region, the places of arguments that in some call are none that another region made."""
+
+    forward: dict[int, frozenset[int]]
+    backward: dict[int, frozenset[int]]
+
+
+def from_outside(program: Program) -> Outside:
+    """Of a program. Gradients are of none: they are laid out anew where that is needed."""
+    given = program.wiring.given
+    forward: dict[int, set[int]] = collections.defaultdict(set)
+    backward: dict[int, set[int]] = collections.defaultdict(set)
+    for step in program.forward:
+        forward[step.region].update(place for place, slot in enumerate(step.args) if slot < given)
+    for back in program.backward:
+        taken = (*(program.symints[place] for place in back.symints), *(program.saved[place] for place in back.saved))
+        backward[back.region].update(place for place, slot in enumerate(taken) if slot < given)
+    return Outside(*({region: frozenset(found) for region, found in each.items()} for each in (forward, backward)))
+
+
 def make_program(wiring: Wiring, regions: Sequence[Convention]) -> Program:
     """The program of a graph.
 
@@ -134,7 +160,7 @@ class _Builder:
         mutated = [call.args[i] for call in wiring.calls for i in self._regions[call.region].mutated]
         if any(slot >= wiring.inputs for slot in mutated):
             raise NotCut(WholeReason.MUTATION, "a value is overwritten after it crossed a cut")
-        uses = Counter(slot for call in wiring.calls for slot in set(call.args))
+        uses = collections.Counter(slot for call in wiring.calls for slot in set(call.args))
         # Whoever saved it for backward would find it changed.
         if any(uses[slot] > 1 for slot in mutated) and any(region.backward for region in self._regions):
             raise NotCut(WholeReason.MUTATION, "an input is overwritten in one piece and used in another")

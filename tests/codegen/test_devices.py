@@ -26,6 +26,7 @@ from torch._inductor.codecache import FxGraphCache, PyCodeCache
 
 from inductord.compiler import cubin, graph_key, payload, relocate, task
 from inductord.compiler.adapter import (
+    calling,
     compiling,
     kernels,
     placement,
@@ -61,6 +62,9 @@ def test_ranks_of_all_devices_share_one_artifact_and_compile_no_kernel() -> None
         ready = loaded(artifact, graph, index)
         assert set(ready.device_idxs) == {index}
         assert f"get_raw_stream({index})" in ready.source_code
+        (lean,) = calling.directly([ready], {0: frozenset()}).graphs
+        assert "_DeviceGuard" in ready.compiled_fn_runner.call.__code__.co_names
+        assert not {"_DeviceGuard", "assert_size_stride"} & set(lean.__func__.__code__.co_names)
         assert {kernel.device for kernel in ready._triton_bundle.kernel_artifacts} == {index}
         assert counters["triton_bundler_load_static_autotuner"] >= 2
         # Every kernel that was asked for came with the artifact.

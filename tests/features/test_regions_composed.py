@@ -23,7 +23,6 @@ from torch.utils.checkpoint import checkpoint
 from inductord.compiler import tickets
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.regions.compile import compile_regions
-from inductord.compiler.regions.compose import Calls
 from inductord.compiler.regions.find import plan
 from inductord.compiler.regions.plan import Plan
 from inductord.compiler.regions.reasons import NotCut, WholeReason
@@ -526,34 +525,3 @@ def test_random_networks_with_planted_repeats(body: list[int], repeats: int, sha
 
 def _or_whole(backend: Composing, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     return backend(gm, example_inputs) if isinstance(plan(gm, minimum=0), Plan) else gm.forward
-
-
-class Counted:
-    """As a compiled graph of Inductor: ``__call__`` is more than what it runs."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def current_callable(self, args: list[Any]) -> list[Any]:
-        return args
-
-    def __call__(self, args: list[Any]) -> list[Any]:
-        self.calls += 1
-        return self.current_callable(args)
-
-
-def test_graphs_that_were_called_once_are_called_directly_unless_a_profiler_watches() -> None:
-    graph, other = Counted(), functools.partial(list, ())
-    calls = Calls([graph, None, other])
-
-    def step() -> int:
-        before = graph.calls
-        first, nothing, last = calls.now()
-        assert (first and first([1]), nothing, last) == ([1], None, other)
-        calls.all_were_called()
-        return graph.calls - before
-
-    assert [step(), step(), step()] == [1, 0, 0]
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-        assert step() == 1
-    assert step() == 0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inductord.compiler.regions.merge import JOIN_NODES, merge
+from inductord.compiler.regions.merge import JOIN_NODES, SMALL_NODES, merge
 
 pytestmark = pytest.mark.unit
 
@@ -38,7 +38,7 @@ def test_pieces(row: str, pieces: list[str]) -> None:
 def test_small_blocks_that_follow_themselves_are_taken_together() -> None:
     pieces = runs("X" + "a" * 40 + "Y")
     assert pieces[0] == "X"
-    assert pieces.count("a" * (JOIN_NODES // SMALL)) == 5
+    assert pieces.count("a" * (SMALL_NODES // SMALL)) == 5
 
 
 def test_depth_does_not_decide() -> None:
