@@ -135,7 +135,7 @@ def main() -> None:
         "own choices": lambda: V.set_choices_handler(OwnChoices()),
         "own code generator": own_backend,
         "own lowering": lambda: own_lowering(lambda: lowering.register_lowering(torch.ops.aten.sin)(lowering.square)),
-        "kept from lowering": lambda: own_lowering(lambda: lowering.make_fallback(torch.ops.aten.sin)),
+        "kept from lowering": lambda: own_lowering(lambda: lowering.make_fallback(torch.ops.aten.sin, warn=False)),
         "of no use here": lambda: own_lowering(
             lambda: lowering.register_lowering(torch.ops.bypass.twice)(lowering.square)
         ),
@@ -145,7 +145,7 @@ def main() -> None:
         capture(under(name, change), network, *inputs)
     operators = {
         "an operator of the user": contextlib.nullcontext,
-        "not lowered": lambda: own_lowering(lambda: lowering.make_fallback(torch.ops.bypass.twice)),
+        "not lowered": lambda: own_lowering(lambda: lowering.make_fallback(torch.ops.bypass.twice, warn=False)),
         "lowered by the user": lambda: own_lowering(
             lambda: lowering.register_lowering(torch.ops.bypass.twice)(lambda x: lowering.mul(x, 2))
         ),
