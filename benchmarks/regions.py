@@ -7,7 +7,8 @@ from the first call of the compiled model to the end of its first backward; a st
 memory during those steps. Gradients are compared with those of float64 in eager mode, relative over all parameters.
 
     --second-start   the same again: Inductor on the caches that it left, inductord with empty caches and a warm daemon. Then
-                     steps of these two in turn, ten rounds of twenty: on a machine that others use, these can be compared
+                     steps of these two and of a twin of each in turn, ten rounds of twenty: on a machine that others use,
+                     these can be compared, and twins say how well
     --no-daemon      the rank compiles the regions itself
 """
 
@@ -28,6 +29,7 @@ from _jobs import job_environment, wait_for_a_worker
 _DEEP = Path(__file__).with_name("_deep.py")
 _PASSED_ON = ("device", "layers", "width", "heads", "length", "batch", "vocabulary", "ddp", "warmup", "steps")
 _ROUNDS = 10
+_TWINS = 2
 _STEPS_A_ROUND = 20
 _SPENT = ("key_seconds", "serialize_seconds", "wait_seconds", "load_seconds", "local_compile_seconds")
 
@@ -106,15 +108,28 @@ class Rank:
         raise subprocess.CalledProcessError(self._process.wait(), self._process.args)
 
 
-def side_by_side(plain: Rank, regions: Rank) -> dict[str, float]:
-    """Steps of both in turn, so that what else the machine does hits both alike: medians over rounds."""
-    pairs = [(plain.step_ms(_STEPS_A_ROUND), regions.step_ms(_STEPS_A_ROUND)) for _ in range(_ROUNDS)]
+def side_by_side(plain: Sequence[Rank], regions: Sequence[Rank]) -> dict[str, float]:
+    """Steps of all in turn, so that what else the machine does hits all alike: medians over rounds, of two processes a side.
+    ``twins``: how far the two of one side are apart, the worse side; a ratio that differs less from 1 says nothing."""
+    ranks = [*plain, *regions]
+    rounds = [_in_turn(ranks, first) for first in range(_ROUNDS)]
+    medians = [statistics.median(each) for each in zip(*rounds, strict=True)]
+    sides = medians[: len(plain)], medians[len(plain) :]
     return {
-        "inductor_ms": statistics.median(one for one, _ in pairs),
-        "regions_ms": statistics.median(other for _, other in pairs),
-        "ratio": round(statistics.median(other / one for one, other in pairs), 3),
+        "inductor_ms": round(statistics.mean(sides[0]), 3),
+        "regions_ms": round(statistics.mean(sides[1]), 3),
+        "ratio": round(statistics.mean(sides[1]) / statistics.mean(sides[0]), 3),
+        "twins": round(max(max(side) / min(side) for side in sides), 3),
         "rounds": _ROUNDS,
     }
+
+
+def _in_turn(ranks: Sequence[Rank], first: int) -> list[float]:
+    """A round: who begins changes, whose figure is whose does not."""
+    count = len(ranks)
+    order = [(first + at) % count for at in range(count)]
+    found = {number: ranks[number].step_ms(_STEPS_A_ROUND) for number in order}
+    return [found[number] for number in range(count)]
 
 
 def measured(bench: Bench, root: Path, args: argparse.Namespace) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
@@ -132,8 +147,8 @@ def measured(bench: Bench, root: Path, args: argparse.Namespace) -> tuple[dict[s
     folder.mkdir()
     with contextlib.ExitStack() as stack:
         if args.second_start:
-            plain_rank = stack.enter_context(bench.standing(plain))
-            keep("inductor_second", plain_rank.result)
+            plain_ranks = [stack.enter_context(bench.standing(plain)) for _ in range(_TWINS)]
+            keep("inductor_second", plain_ranks[0].result)
         address = f"unix:{folder / 'nobody.sock'}"
         if not args.no_daemon:
             address = stack.enter_context(serving(folder, job_environment(folder), [])).address
@@ -142,9 +157,10 @@ def measured(bench: Bench, root: Path, args: argparse.Namespace) -> tuple[dict[s
         keep("regions", bench.run(bench.caches() | shared))
         steps: dict[str, float] = {}
         if args.second_start:
-            with bench.standing(bench.caches() | shared) as regions_rank:
-                steps = side_by_side(plain_rank, regions_rank)
-            keep("regions_second", regions_rank.result)
+            with contextlib.ExitStack() as standing:
+                regions_ranks = [standing.enter_context(bench.standing(bench.caches() | shared)) for _ in range(_TWINS)]
+                steps = side_by_side(plain_ranks, regions_ranks)
+            keep("regions_second", regions_ranks[0].result)
     return runs, steps
 
 
@@ -193,7 +209,7 @@ def main() -> None:
     }
     if args.second_start:
         ratios["second_start"] = round(runs["regions_second"]["cold_s"] / runs["inductor_second"]["cold_s"], 3)
-        ratios["step_side_by_side"] = steps["ratio"]
+        ratios |= {"step_side_by_side": steps["ratio"], "twins": steps["twins"]}
     result = {
         "benchmark": "regions",
         "machine": machine(),
