@@ -112,8 +112,12 @@ def side_by_side(plain: Sequence[Rank], regions: Sequence[Rank]) -> dict[str, fl
     """Steps of all in turn, so that what else the machine does hits all alike: medians over rounds, of two processes a side.
     ``twins``: how far the two of one side are apart, the worse side; a ratio that differs less from 1 says nothing."""
     ranks = [*plain, *regions]
-    rounds = [_in_turn(ranks, first) for first in range(_ROUNDS)]
-    medians = [statistics.median(each) for each in zip(*rounds, strict=True)]
+    times: list[list[float]] = [[] for _ in ranks]
+    for first in range(_ROUNDS):  # who begins changes
+        for at in range(first, first + len(ranks)):
+            number = at % len(ranks)
+            times[number].append(ranks[number].step_ms(_STEPS_A_ROUND))
+    medians = [statistics.median(each) for each in times]
     sides = medians[: len(plain)], medians[len(plain) :]
     return {
         "inductor_ms": round(statistics.mean(sides[0]), 3),
@@ -122,14 +126,6 @@ def side_by_side(plain: Sequence[Rank], regions: Sequence[Rank]) -> dict[str, fl
         "twins": round(max(max(side) / min(side) for side in sides), 3),
         "rounds": _ROUNDS,
     }
-
-
-def _in_turn(ranks: Sequence[Rank], first: int) -> list[float]:
-    """A round: who begins changes, whose figure is whose does not."""
-    count = len(ranks)
-    order = [(first + at) % count for at in range(count)]
-    found = {number: ranks[number].step_ms(_STEPS_A_ROUND) for number in order}
-    return [found[number] for number in range(count)]
 
 
 def measured(bench: Bench, root: Path, args: argparse.Namespace) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:

@@ -1,5 +1,7 @@
 """Which graphs cannot travel, and why. Asked before a key is computed."""
 
+from typing import Any
+
 import torch
 from torch._inductor import codecache as _codecache
 from torch._inductor import config as _config
@@ -7,6 +9,7 @@ from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 
 from inductord.compiler.adapter import opaque, replaced_parts, schema, user_kernels
+from inductord.compiler.adapter.nodes import all_nodes
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.reasons import Fallback
 
@@ -67,10 +70,10 @@ def check(call: GraphCall) -> None:
 def _marked(gm: torch.fx.GraphModule) -> dict[str, str]:
     """What the user marked as cacheable, and the operators of ``_PLAIN`` that the graph has, as PyTorch names them."""
     marked = dict(_config.unsafe_marked_cacheable_functions)
-    for graph in gm.modules():
-        for node in graph.graph.nodes if isinstance(graph, torch.fx.GraphModule) else ():
-            if schema.is_higher_order(node.target) and node.target.__name__ in _PLAIN:
-                marked[f"{node.target.__module__}.{node.target.__name__}"] = ""
+    for node in all_nodes(gm):
+        target: Any = node.target
+        if schema.is_higher_order(target) and target.__name__ in _PLAIN:
+            marked[f"{target.__module__}.{target.__name__}"] = ""
     return marked
 
 

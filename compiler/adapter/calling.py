@@ -9,6 +9,7 @@ graph has a hundred calls and thousands of arguments, most of which another comp
 import ast
 import contextlib
 import dataclasses
+import functools
 import re
 import textwrap
 import types
@@ -23,7 +24,6 @@ from torch.autograd import profiler as _profiler
 from inductord.compiler.regions.convention import Compiled
 
 _CALL = "    def call(self, args):\n"
-_ASSERTION = "assert_size_stride"
 _ENTERED = re.compile(r"torch\.cuda\._DeviceGuard\((\d+)\); torch\.cuda\.set_device\(\1\)")
 
 
@@ -54,7 +54,8 @@ def directly(graphs: Sequence[Compiled | None], checked: Mapping[int, frozenset[
         None if graph is None else _what_runs(graph, body.function(with_device=not together) if body else None)
         for graph, body in zip(graphs, bodies, strict=True)
     ]
-    return Direct(ready, _entering(devices.pop()) if together else contextlib.nullcontext)
+    entering = functools.partial(torch.cuda._DeviceGuard, int(devices.pop())) if together else contextlib.nullcontext
+    return Direct(ready, entering)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,10 +116,11 @@ def _places(definition: ast.FunctionDef) -> dict[str, int]:
 def _asserted(statement: ast.stmt) -> str:
     """The name of the argument whose size and strides a statement asserts; results of operators have the operator's name."""
     match statement:
-        case ast.Expr(ast.Call(ast.Name(name), [ast.Name(argument), _, _])) if name == _ASSERTION:
-            return argument
-        case ast.Expr(ast.Call(ast.Name(name), [ast.Name(argument), _, _, ast.Constant("input")])) if (
-            name == _ASSERTION
+        case ast.Expr(
+            ast.Call(
+                ast.Name("assert_size_stride"),
+                [ast.Name(argument), _, _] | [ast.Name(argument), _, _, ast.Constant("input")],
+            )
         ):
             return argument
     return ""
@@ -139,10 +141,3 @@ def _what_runs(graph: Compiled, lean: Compiled | None) -> Compiled:
     if getattr(runs, "__qualname__", "") == f"{_utils.align_inputs_from_check_idxs.__qualname__}.<locals>.run":
         return _utils.align_inputs_from_check_idxs(lean, plain.inputs_to_check, plain.mutated_input_idxs)
     return runs
-
-
-def _entering(device: str) -> Callable[[], contextlib.AbstractContextManager[Any]]:
-    def entered() -> contextlib.AbstractContextManager[Any]:
-        return torch.cuda._DeviceGuard(int(device))
-
-    return entered

@@ -16,6 +16,7 @@ from torch.fx import node as _fx_node
 from torch.utils import _pytree as pytree
 
 from inductord.compiler.adapter import schema
+from inductord.compiler.adapter.nodes import all_nodes
 
 
 class NotDeclarable(Exception):
@@ -49,14 +50,13 @@ def describe(gm: torch.fx.GraphModule) -> Described:
 
 
 def _operators(gm: torch.fx.GraphModule) -> Iterator[torch._ops.OpOverload]:
-    for module in gm.modules():
-        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
-            # Operators that write into arguments are arguments of the one that makes them functional. Kernels are named after
-            # the operators that decompositions began with.
-            others = pytree.tree_leaves((node.args, node.kwargs))
-            for value in (node.target, node.meta.get("original_aten"), *others):
-                if isinstance(value, torch._ops.OpOverload):
-                    yield value
+    for node in all_nodes(gm):
+        # Operators that write into arguments are arguments of the one that makes them functional. Kernels are named after the
+        # operators that decompositions began with.
+        others = pytree.tree_leaves((node.args, node.kwargs))
+        for value in (node.target, node.meta.get("original_aten"), *others):
+            if isinstance(value, torch._ops.OpOverload):
+                yield value
 
 
 def _description(op: torch._ops.OpOverload) -> Description:
@@ -129,11 +129,10 @@ def note(gm: torch.fx.GraphModule) -> None:
     """Remember what operators that were declared return in this graph, for as long as they are declared."""
     if not _declared:
         return
-    for module in gm.modules():
-        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
-            if isinstance(node.target, torch._ops.OpOverload) and schema.is_custom(node.target) and "val" in node.meta:
-                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda used: used.meta.get("val"))
-                _noted[_call(node.target, args, kwargs)] = node.meta["val"]
+    for node in all_nodes(gm):
+        if isinstance(node.target, torch._ops.OpOverload) and schema.is_custom(node.target) and "val" in node.meta:
+            args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda used: used.meta.get("val"))
+            _noted[_call(node.target, args, kwargs)] = node.meta["val"]
 
 
 def _call(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[object, ...]:

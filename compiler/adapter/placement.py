@@ -6,7 +6,6 @@ that names another as well keeps all its indices: it is shared only by ranks tha
 
 import contextlib
 import dataclasses
-import itertools
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch.fx.node import map_aggregate
 
 from inductord.compiler.accelerator import Accelerator
 from inductord.compiler.adapter import device
+from inductord.compiler.adapter.nodes import all_nodes
 from inductord.compiler.adapter.seam import GraphCall
 
 
@@ -97,7 +97,7 @@ def _devices(call: GraphCall) -> Iterator[torch.device]:
     for value in call.example_inputs:
         if isinstance(value, torch.Tensor):
             yield value.device
-    for node in _nodes(call.gm):
+    for node in all_nodes(call.gm):
         value = node.meta.get("val")
         for part in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(part, torch.Tensor):
@@ -111,14 +111,9 @@ def _arguments(node: torch.fx.Node) -> Iterator[torch.device]:
     return iter(found)
 
 
-def _nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
-    graphs = (module.graph for module in gm.modules() if isinstance(module, torch.fx.GraphModule))
-    return itertools.chain.from_iterable(graph.nodes for graph in graphs)
-
-
 def has_collectives(gm: torch.fx.GraphModule) -> bool:
     """Whether Inductor may ask how many devices there are: it estimates how long collectives take."""
-    return any("c10d" in getattr(node.target, "namespace", "") for node in _nodes(gm))
+    return any("c10d" in getattr(node.target, "namespace", "") for node in all_nodes(gm))
 
 
 @contextlib.contextmanager
@@ -129,7 +124,7 @@ def renamed(gm: torch.fx.GraphModule, placement: Placement) -> Generator[None]:
         return
     own = torch.device(placement.accelerator.type, placement.own)
     other = torch.device(placement.accelerator.type, placement.travels_as)
-    touched = [(node, node.args, node.kwargs) for node in _nodes(gm) if own in list(_arguments(node))]
+    touched = [(node, node.args, node.kwargs) for node in all_nodes(gm) if own in list(_arguments(node))]
 
     def rename(arg: Any) -> Any:
         return other if isinstance(arg, torch.device) and arg == own else arg
@@ -178,7 +173,7 @@ def measures_while_compiling(call: GraphCall, where: Placement) -> bool:
         return True
     if not (_config.max_autotune or _config.max_autotune_gemm):
         return False
-    return any(_has_choices(node) for node in _nodes(call.gm))
+    return any(_has_choices(node) for node in all_nodes(call.gm))
 
 
 def fits_any_device(call: GraphCall, where: Placement) -> bool:

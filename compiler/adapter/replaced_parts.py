@@ -8,12 +8,14 @@ import functools
 import itertools
 import operator
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch._inductor import lowering as _lowering
 from torch._inductor.codegen import common as _common
+
+from inductord.compiler.adapter.nodes import all_nodes
 
 _FALLBACK = f"{_lowering.fallback_handler.__qualname__}."
 _BEFORE: dict[Any, Any] = dict(_lowering.lowerings)
@@ -26,23 +28,17 @@ def found() -> list[str]:
 
 def deciding(gm: torch.fx.GraphModule) -> str | None:
     """In words, one that may decide about this graph; None if there is none."""
-    for device in _generators():
-        return f"the code generator of {device}"
+    if generators := _generators():
+        return f"the code generator of {generators[0]}"
     lowered = _lowered()
     if not lowered:
         return None
     # Inductor's passes turn operators into others of PyTorch, so the graph does not say which of these it will need.
-    called = {node.target for node in _calls(gm)}
+    called = {node.target for node in all_nodes(gm)}
     for target in lowered:
         if target in called or _namespace(target) in _namespaces():
             return f"the lowering of {target}"
     return None
-
-
-def _calls(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
-    for module in gm.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            yield from (node for node in module.graph.nodes if node.op == "call_function")
 
 
 def _generators() -> list[str]:

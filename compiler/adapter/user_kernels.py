@@ -16,6 +16,8 @@ import torch
 from torch._higher_order_ops import triton_kernel_wrap as _wrap
 from torch._inductor.codegen import wrapper as _wrapper
 
+from inductord.compiler.adapter.nodes import all_nodes
+
 _WRAPPERS = (_wrap.triton_kernel_wrapper_functional, _wrap.triton_kernel_wrapper_mutation)
 
 
@@ -71,10 +73,7 @@ def describe(gm: torch.fx.GraphModule) -> Described:
 
 
 def _calls(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
-    for module in gm.modules():
-        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
-            if node.target in _WRAPPERS:
-                yield node
+    return (node for node in all_nodes(gm) if node.target in _WRAPPERS)
 
 
 def _call(node: torch.fx.Node) -> Call:

@@ -81,7 +81,6 @@ class Program:
     ``noticed``: inputs of the graph that are overwritten and of which autograd is told."""
 
     wiring: Wiring
-    slots: int
     forward: tuple[Forward, ...]
     saved: tuple[int, ...]
     symints: tuple[int, ...]
@@ -145,7 +144,6 @@ class _Builder:
         noticed = _unique(call.args[i] for call in wiring.calls for i in self._regions[call.region].noticed)
         return Program(
             wiring=wiring,
-            slots=self._slots,
             forward=self._forward(needs, measured),
             saved=tuple(self._saved),
             symints=tuple(self._symints),

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import threading
 from collections.abc import Callable, Generator
+from unittest import mock
 
 import torch
 from keys import Change, capture, network
@@ -45,13 +46,9 @@ def _(x: torch.Tensor) -> torch.Tensor:
 @contextlib.contextmanager
 def own_lowering(register: Callable[[], object]) -> Generator[None]:
     """Inside, what ``register`` puts into Inductor's table of lowerings is there."""
-    before = dict(lowering.lowerings)
-    register()
-    try:
+    with mock.patch.dict(lowering.lowerings):
+        register()
         yield
-    finally:
-        lowering.lowerings.clear()
-        lowering.lowerings.update(before)
 
 
 @contextlib.contextmanager

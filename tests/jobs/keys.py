@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
@@ -95,17 +96,6 @@ def threads(count: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def variables(**changed: str) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(changed)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextlib.contextmanager
 def in_folder(path: str) -> Iterator[None]:
     before = os.getcwd()
     os.chdir(path)
@@ -137,9 +127,9 @@ def look_at_everything(call: GraphCall) -> None:
         "nested config": lambda: config.patch({"cpp.simdlen": 256}),
         "donated none": lambda: donated([]),
         "donated first": lambda: donated([0]),
-        "same rank": lambda: variables(RANK="3", LOCAL_RANK="3", WORLD_SIZE="4", MASTER_PORT="1"),
+        "same rank": lambda: mock.patch.dict(os.environ, RANK="3", LOCAL_RANK="3", WORLD_SIZE="4", MASTER_PORT="1"),
         "same folder": lambda: in_folder("/"),
-        "same cache folder": lambda: variables(TORCHINDUCTOR_CACHE_DIR="/tmp/elsewhere"),
+        "same cache folder": lambda: mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR="/tmp/elsewhere"),
         "same compile threads": lambda: config.patch(compile_threads=7),
     }
     for name, change in changes.items():
