@@ -1,7 +1,7 @@
 """GPU jobs with plain Inductor and through inductord, whose workers see no GPU: counts, losses and choices, side by side.
 
     python benchmarks/gpu.py [--json] [--ranks 2] [--modes default reduce-overhead max-autotune-no-cudagraphs]
-                             [--limit 180] [--save FILE]
+                             [--limit 300] [--save FILE]
 
 For each mode: the job with plain Inductor; through a daemon, all caches empty; and again as a second job, with the daemon's
 store and empty caches, where ranks also have an empty PATH: they need no compiler at all. With fewer GPUs than ranks,
@@ -84,7 +84,9 @@ class Bench:
         report: Any = None
         if shared:
             with WorkerWatch() as workers:
-                report = {**run_shared(command, env, self._root / f"daemon-{mode}"), **workers.as_json()}
+                report = {**run_shared(command, env, folder := self._root / f"daemon-{mode}"), **workers.as_json()}
+            if report["fallbacks_total"]:
+                print((folder / "daemon.log").read_text(), file=sys.stderr)
         else:
             run_plain(command, env)
         rows = [json.loads((out / f"rank-{rank}.json").read_text()) for rank in range(self._args.ranks)]
@@ -134,7 +136,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--modes", nargs="+", default=list(_MODES))
-    parser.add_argument("--limit", type=int, default=180, help="seconds that one job may take")
+    parser.add_argument("--limit", type=int, default=300, help="seconds that one job may take")
     parser.add_argument("--save", type=Path, help="file that gets the results, anew after each job")
     args = parser.parse_args()
     results: dict[str, Any] = {}

@@ -6,6 +6,7 @@ protocol: whatever a compile prints goes to the daemon's log.
 """
 
 import argparse
+import faulthandler
 import os
 import socket
 import time
@@ -36,6 +37,8 @@ def main(warm: Warm, compile_graph: CompileGraph, arguments: Sequence[str] | Non
         help="start workers by fork, on request, and end after so many seconds without any",
     )
     options = parser.parse_args(arguments)
+    # A compiler in C++ that aborts takes the process with it: where it did is then the last that the worker wrote.
+    faulthandler.enable()
     with socket.socket(fileno=options.fd) as sock:
         # C++ compilers and inner pools must not hold the connection open after this process.
         sock.set_inheritable(False)

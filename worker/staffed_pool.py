@@ -106,7 +106,9 @@ class StaffedPool(abc.ABC, Generic[WorkerT]):
             self._count(loss)
         if isinstance(outcome, Failed):
             elapsed = time.monotonic() - began
-            _log.warning("compile %.12s failed after %.1f s: %s", job.key, elapsed, outcome.failure.message)
+            failure = outcome.failure
+            last_words = f". The end of what it wrote:\n{failure.traceback}" if loss and failure.traceback else ""
+            _log.warning("compile %.12s failed after %.1f s: %s%s", job.key, elapsed, failure.message, last_words)
             return dataclasses.replace(outcome, compile_seconds=elapsed, worker=worker.name)
         return dataclasses.replace(outcome, worker=worker.name)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -195,6 +196,16 @@ async def test_what_compiles_print_is_no_protocol_and_does_not_fill_anything(tmp
         assert "exited with status 7" in outcome.failure.message
         assert outcome.failure.traceback.endswith("the last words")
         assert len(outcome.failure.traceback) <= 16 * 1024
+
+
+async def test_a_worker_that_aborts_says_where(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with local_pool(tmp_path) as pool:
+        outcome = await compile_(pool, ["die", signal.SIGABRT])
+    assert isinstance(outcome, Failed)
+    assert "SIGABRT" in outcome.failure.message
+    # The stack of the thread, which ends in the step.
+    assert "in run_steps" in outcome.failure.traceback
+    assert "in run_steps" in caplog.text
 
 
 async def test_stop_ends_idle_busy_and_starting_workers_and_answers_every_job(tmp_path: Path) -> None:
