@@ -5,11 +5,13 @@ graph differ between processes, so they are no key.
 """
 
 import dataclasses
+import pickle
 from typing import Any
 
 import torch
 from torch._inductor import config as _config
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.meta_utils import MetaTensorDesc
 from torch.fx import _graph_pickler
 
 from inductord.compiler.adapter import opaque, operators, placement, tracing, user_kernels
@@ -66,6 +68,10 @@ class _Pickler(_graph_pickler.GraphPickler):
         if isinstance(obj, FakeTensorMode):
             # The description of a view holds the mode of its base. On the other side there is one mode: the reader's.
             return _readers_mode, (self._unpickle_state,)
+        if isinstance(obj, MetaTensorDesc) and obj.requires_grad and not obj.is_leaf:
+            # On the other side such a tensor would get a made-up history, for which autograd asks the device for its stream:
+            # a worker without that device would abort. Compiling asks for requires_grad and never for the history.
+            return dataclasses.replace(obj, is_leaf=True).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         if name := opaque.class_name(obj):
             return opaque.empty, (name,)
         if tracing.is_nested_int(obj):

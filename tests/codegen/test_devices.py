@@ -179,6 +179,22 @@ def test_a_worker_with_the_device_compiles_on_it_and_one_without_does_not() -> N
     assert "get_raw_stream(3)" in ready.source_code
 
 
+def test_tensors_reach_a_worker_without_the_history_for_which_autograd_would_ask_the_device() -> None:
+    call = gpu_models.graphs("elementwise")[0]
+    with call.example_inputs[0].fake_mode:
+        # As the second bucket of DDP, which is given what the first has computed.
+        activation = torch.randn(64, 64, requires_grad=True) * 2
+    inputs = [activation, activation.t(), *call.example_inputs[1:]]
+
+    def known(values: list[Any]) -> list[tuple[bool, bool, bool]]:
+        return [(value.requires_grad, value._is_view(), value.is_leaf) for value in values]
+
+    assert known(inputs)[:2] == [(True, False, False), (True, True, False)]
+    content = wire.dumps(dataclasses.replace(call, example_inputs=inputs))
+    there = wire.loads(content, tracing.fresh_fake_mode()).example_inputs
+    assert known(there)[:2] == [(True, False, True), (True, True, True)]
+
+
 def test_a_graph_that_names_another_device_is_shared_only_by_who_means_the_same() -> None:
     call = gpu_models.graphs("masked")[0]
 
