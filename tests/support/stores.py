@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -120,6 +121,14 @@ def key_file(folder: Path, name: str = "keys") -> Path:
     path = folder / name
     keys.add_new(path, standby=False)
     return path
+
+
+def hangs_at(folder: Path, key: str) -> None:
+    """In a shared store in that folder, opening the owner's artifact of a key waits for one who writes, and nobody does."""
+    owner = hashlib.sha256(b"").hexdigest()[:32]
+    path = folder / "inductord-1" / owner / key[:2] / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
 
 
 def no_reload() -> None:

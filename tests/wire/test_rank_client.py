@@ -15,6 +15,8 @@ import pytest
 from support.daemon import DaemonProcess, wait_until
 from support.pools import DEADLINE_S
 from support.rank import key_of
+from support.scrape import nonzero
+from support.stores import hangs_at, key_file
 from workers.scripted import artifact_of
 
 from inductord.compiler.client import Client, CompileFailed, Received
@@ -81,7 +83,7 @@ def asker() -> Iterator[Callable[[DaemonProcess], Asker]]:
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(5) as pool:
         yield pool
 
 
@@ -89,6 +91,10 @@ def gives_up(call: Callable[[], object]) -> Unavailable:
     with pytest.raises(Unavailable) as caught:
         call()
     return caught.value
+
+
+def waiters(daemon: DaemonProcess) -> int:
+    return sum(each.waiters for each in daemon.status().compiles)
 
 
 def compiling(asking: Asker) -> Callable[[], bool]:
@@ -123,7 +129,7 @@ def test_threads_of_a_rank_wait_for_one_compile(
     graph = script(["wait_for", str(tmp_path / "go")])
     asking = asker(daemon)
     waiting: list[Future[Received]] = [threads.submit(asking, graph) for _ in range(4)]
-    wait_until(lambda: sum(each.waiters for each in daemon.status().compiles) == 4, "all wait")
+    wait_until(lambda: waiters(daemon) == 4, "all wait")
     (tmp_path / "go").touch()
     received = [future.result(DEADLINE_S) for future in waiting]
     assert {each.artifact for each in received} == {artifact_of(graph)}
@@ -189,34 +195,56 @@ def test_nobody_there_is_found_out_at_once(tmp_path: Path, address: str) -> None
     assert asking.serialized == 0
 
 
-def test_a_frozen_daemon_is_given_up(
-    daemon: DaemonProcess, asker: Callable[..., Asker], threads: ThreadPoolExecutor, tmp_path: Path
+def test_at_each_stage_a_wait_ends_as_it_was_said_and_soon_when_the_daemon_is_frozen(
+    start_daemon: Callable[..., DaemonProcess],
+    asker: Callable[..., Asker],
+    threads: ThreadPoolExecutor,
+    tmp_path: Path,
 ) -> None:
-    asking = asker(daemon)
-    waiting = threads.submit(asking, script(["wait_for", str(tmp_path / "go")]))
-    wait_until(compiling(asking), "it is being compiled")
+    looked_up, uploaded, queued = (script(["size", size]) for size in (14, 15, 16))
+    compiled = script(["wait_for", str(tmp_path / "go")])
+    keys = key_file(tmp_path)
+    # Looking into this shared store waits for one who writes, and nobody does.
+    hangs_at(tmp_path / "shared", key_of(looked_up))
+    shared = {"shared_store": f"file://{tmp_path}/shared", "shared_store_keys": keys, "shared_store_timeout": 60}
+    daemon = start_daemon(max_workers=1, **shared)
+    serialized = threading.Event()
+
+    def late() -> bytes:
+        serialized.wait()
+        return uploaded
+
+    def waits(graph: bytes, state: int) -> Future[Received]:
+        asking = asker(daemon)
+        waiting = threads.submit(asking, graph)
+        wait_until(lambda: state in asking.states, f"it waits in state {state}")
+        return waiting
+
+    leading = threads.submit(asker(daemon), uploaded, serialize=late)
+    wait_until(lambda: waiters(daemon) == 1, "it is asked for the graph")
+    patient = [
+        waits(looked_up, pb.COMPILE_STATE_UPLOADING),
+        waits(uploaded, pb.COMPILE_STATE_UPLOADING),
+        waits(compiled, pb.COMPILE_STATE_COMPILING),
+        waits(queued, pb.COMPILE_STATE_QUEUED),
+    ]
+    for graph in (looked_up, uploaded, compiled, queued):
+        lost = gives_up(lambda wanted=graph: asker(daemon)(wanted, max_wait=0.5))
+        assert lost.reason is Fallback.WAIT_EXCEEDED
+        assert "INDUCTORD_MAX_WAIT" in str(lost)
+    wait_until(lambda: waiters(daemon) == 1 + len(patient), "the daemon knows that they left")
+    assert nonzero(daemon, "inductord_compile_requests_total")["cancelled"] == len(patient)
     daemon.process.send_signal(signal.SIGSTOP)
     try:
-        lost = gives_up(lambda: waiting.result(DEADLINE_S))
+        for each in patient:
+            assert gives_up(lambda waiting=each: waiting.result(DEADLINE_S)).reason is Fallback.DAEMON_SILENT
     finally:
         daemon.process.send_signal(signal.SIGCONT)
         (tmp_path / "go").touch()
-    assert lost.reason is Fallback.DAEMON_SILENT
-
-
-def test_a_wait_is_bounded_and_leaves_no_waiter(
-    daemon: DaemonProcess, asker: Callable[..., Asker], tmp_path: Path
-) -> None:
-    asking = asker(daemon)
-    graph = script(["wait_for", str(tmp_path / "go")])
-    lost = gives_up(lambda: asking(graph, max_wait=0.5))
-    assert lost.reason is Fallback.WAIT_EXCEEDED
-    assert "INDUCTORD_MAX_WAIT" in str(lost)
-    wait_until(lambda: sum(each.waiters for each in daemon.status().compiles) == 0, "nobody waits")
+        serialized.set()
     # What was begun goes on, and serves the next who asks.
-    (tmp_path / "go").touch()
-    wait_until(lambda: daemon.status().store.entries == 1, "it is stored")
-    assert asking(graph).served == pb.SERVED_HIT
+    assert leading.result(DEADLINE_S).served == pb.SERVED_LED
+    assert asker(daemon)(compiled).served in (pb.SERVED_HIT, pb.SERVED_JOINED)
 
 
 def test_a_daemon_that_dies_is_lost(

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from support.mounts import needs_mounts, under_mounts
 from support.needs import needs_module
 from support.rank import key_of, rank
 from support.scrape import nonzero, page, samples, value
-from support.stores import key_file
+from support.stores import hangs_at, key_file
 from support.tcp import ask, new_token, secured, tcp_address
 
 from inductord.v1 import compiler_pb2 as pb
@@ -183,12 +182,8 @@ async def test_a_store_that_is_down_costs_no_graph(start: Start, tmp_path: Path)
 async def test_a_store_that_hangs_costs_its_time_limit_and_keeps_no_daemon_from_stopping(
     start: Start, tmp_path: Path
 ) -> None:
-    owner = hashlib.sha256(b"").hexdigest()[:32]
     for graph in GRAPHS:
-        name = tmp_path / "shared" / "inductord-1" / owner / key_of(graph)[:2] / key_of(graph)
-        name.parent.mkdir(parents=True, exist_ok=True)
-        # Opening it to read waits for one who writes, and nobody does.
-        os.mkfifo(name)
+        hangs_at(tmp_path / "shared", key_of(graph))
     daemon = start(shared_store_timeout=1, shared_store_read_only=True)
     async with rank(daemon.address) as one:
         answer = await one.compile(GRAPH)
