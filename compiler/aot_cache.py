@@ -32,6 +32,8 @@ from inductord.v1.compiler_pb2 import OpenCompile, StageKind
 log = logging.getLogger("inductord")
 
 _TIMEOUT_S = 10.0
+# For each graph of a result. What takes longer is not there, and the graph is asked for, and waited for, as any other.
+_GRAPH_TIMEOUT_S = 30.0
 _AVOID_SILENT_S = 60.0
 _MAX_VALUE = 8 << 20
 _REMEMBERED = 10_000
@@ -164,9 +166,8 @@ class AotCache:
         with self._telemetry.timeline.graph(request.kind, request.nodes) as span:
             span.identified(request.key)
             with span.stage(StageKind.STAGE_KIND_WAIT) as wait:
-                received = self._client.compile(
-                    request, _gone, lambda _: None, self._settings.max_wait, span.traceparent
-                )
+                max_wait = min(_GRAPH_TIMEOUT_S, self._settings.max_wait)
+                received = self._client.compile(request, _gone, lambda _: None, max_wait, span.traceparent)
             # One that is gone is asked for once more, by whoever then compiles it.
             self._telemetry.requested(request.key, 0.0)
             with span.stage(StageKind.STAGE_KIND_LOAD) as load:

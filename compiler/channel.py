@@ -179,9 +179,10 @@ def _shake_hands(probe: socket.socket, where: TcpAddress, security: Security) ->
     except ConnectionError:
         accepted = False
     if not accepted:
-        shown = (
-            "does not take our certificate" if security.cert else "wants a certificate (INDUCTORD_TLS_CERT), or no TLS"
-        )
+        if security.cert:
+            shown = "does not take our certificate, and its log says why"
+        else:
+            shown = "wants a certificate (INDUCTORD_TLS_CERT), or no TLS"
         raise NotTrusted(f"the daemon closed the connection: it {shown}")
 
 

@@ -65,25 +65,42 @@ Refused = Callable[[SimpleNamespace], dict[str, str]]
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
+    ("environ", "said", "logged"),
     [
-        (lambda it: secured(it.authority.ca), "wants a certificate"),
-        (lambda it: secured(it.authority.ca, it.stranger.issue("acme")), "does not take our certificate"),
-        (lambda it: secured(it.authority.ca, it.authority.issue("acme", ended=True)), "does not take our certificate"),
-        (lambda it: secured(it.stranger.ca, it.ours), "unable to get local issuer certificate"),
-        (lambda it: secured(it.authority.ca, it.ours, INDUCTORD_TLS_SERVER_NAME="elsewhere"), "elsewhere"),
+        (lambda it: secured(it.authority.ca), "wants a certificate", "PEER_DID_NOT_RETURN_A_CERTIFICATE"),
+        (
+            lambda it: secured(it.authority.ca, it.stranger.issue("acme")),
+            "does not take our certificate, and its log says why",
+            "unable to get local issuer certificate",
+        ),
+        (
+            lambda it: secured(it.authority.ca, it.authority.issue("acme", ended=True)),
+            "does not take our certificate, and its log says why",
+            "certificate has expired",
+        ),
+        (lambda it: secured(it.stranger.ca, it.ours), "unable to get local issuer certificate", "Handshake failed"),
+        (
+            lambda it: secured(it.authority.ca, it.ours, INDUCTORD_TLS_SERVER_NAME="elsewhere"),
+            "elsewhere",
+            "Handshake failed",
+        ),
     ],
     ids=["no certificate", "wrong authority", "expired", "the daemon's authority is unknown", "wrong name"],
 )
-def test_a_handshake_that_fails_is_said_at_once(mutual: SimpleNamespace, environ: Refused, said: str) -> None:
+def test_a_handshake_that_fails_is_said_at_once(
+    mutual: SimpleNamespace, environ: Refused, said: str, logged: str
+) -> None:
     requests = mutual.daemon.status().totals.requests
     connections = connections_of(mutual.daemon)
+    before = len(mutual.daemon.log())
     reason, message = refused(mutual.address, environ(mutual))
     assert reason is Fallback.UNAUTHENTICATED
     assert said in message
     assert mutual.daemon.status().totals.requests == requests
     begun, sound = connections_of(mutual.daemon)
     assert (begun > connections[0], sound) == (True, connections[1])
+    # What the client cannot know, gRPC writes there.
+    wait_until(lambda: logged in mutual.daemon.log()[before:], "the daemon's side is logged")
 
 
 def connections_of(daemon: DaemonProcess) -> tuple[int, int]:
