@@ -52,7 +52,12 @@ def configured(config: dict[str, Any], threads: int) -> Generator[None]:
     Inductor sizes its inner pools from the CPUs of the host; the node's pool has shared them out already.
     """
     _set_inner_pool(threads)
-    with _config.patch({**config, "compile_threads": threads, "fx_graph_cache": False, "fx_graph_remote_cache": False}):
+    # AOTAutograd compiles without gradients. With them, tensors of the graph would be given a history, for which autograd asks
+    # the device.
+    with (
+        torch.no_grad(),
+        _config.patch({**config, "compile_threads": threads, "fx_graph_cache": False, "fx_graph_remote_cache": False}),
+    ):
         yield
 
 
@@ -112,7 +117,10 @@ def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph
     _metrics.reset()
     counters.clear()
     forks = _kernels_in_forks() if where.accelerator is not None else contextlib.nullcontext()
-    with DebugContext(), _no_process_groups(), shared_objects.recording() as recorder, kernels.compiled_only(), forks:
+    with (
+        DebugContext(), _no_process_groups(), shared_objects.recording() as recorder, kernels.compiled_only(),
+        kernels.launched_from_binaries(), forks,
+    ):  # fmt: skip
         TritonBundler.begin_compile()
         try:
             graph = _compile_fx._InProcessFxCompile().codegen_and_compile(
@@ -143,7 +151,7 @@ def compile_for_all(
     """
     if not kernels.bundles():
         raise NotAnArtifact("Inductor is configured not to bundle its kernels")
-    with shared_objects.recording() as recorder, kernels.bundled() as bundle:
+    with shared_objects.recording() as recorder, kernels.bundled() as bundle, kernels.launched_from_binaries():
         graph = in_process()
         keep(graph)
     if not isinstance(graph, _output_code.CompiledFxGraph):

@@ -23,13 +23,12 @@ from inductord.compiler import cubin
 @contextlib.contextmanager
 def compiled_only() -> Generator[None]:
     """Kernels compiled inside are not loaded on a device."""
-    from torch._inductor.runtime.triton_heuristics import CachingAutotuner, StaticTritonCompileResult
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    compile_all, load, scale, can_launch = (
+    compile_all, load, scale = (
         CachingAutotuner._precompile_worker,
         CachingAutotuner._make_launchers,
         CachingAutotuner._dynamic_scale_rblock,
-        StaticTritonCompileResult.can_statically_launch,
     )
 
     def compile_with_scaled(self: Any) -> None:
@@ -38,12 +37,7 @@ def compiled_only() -> Generator[None]:
         # Inductor does this once the kernels are loaded; by then they would have been put into the bundle.
         scale(self)
 
-    def can_launch_with_whole_name(kernel: Any, inductor_meta: Any, triton_meta: Any, *rest: Any) -> Any:
-        _name_whole(kernel, triton_meta)
-        return can_launch(kernel, inductor_meta, triton_meta, *rest)
-
     CachingAutotuner._precompile_worker = compile_with_scaled
-    StaticTritonCompileResult.can_statically_launch = staticmethod(can_launch_with_whole_name)
     CachingAutotuner._make_launchers = _nothing
     CachingAutotuner._dynamic_scale_rblock = _nothing
     try:
@@ -52,7 +46,6 @@ def compiled_only() -> Generator[None]:
         CachingAutotuner._precompile_worker = compile_all
         CachingAutotuner._make_launchers = load
         CachingAutotuner._dynamic_scale_rblock = scale
-        StaticTritonCompileResult.can_statically_launch = staticmethod(can_launch)
 
 
 def _nothing(self: Any) -> None:
@@ -74,22 +67,62 @@ def _binary(kernel: Any) -> bytes | None:
     return content
 
 
+@contextlib.contextmanager
+def launched_from_binaries() -> Generator[None]:
+    """Kernels compiled inside are launched from their binary alone, those with long names too. Inductor looks for a binary
+    under the whole name of its kernel, does not find one whose name is long, and then lets Triton launch it, which needs a C
+    compiler for that in every rank."""
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    compile_all = CachingAutotuner._precompile_worker
+
+    def compile_and_find(self: Any) -> None:
+        compile_all(self)
+        # Not where a kernel is compiled: that may be a process of Inductor's own.
+        self.compile_results = [_launched_from_binary(self, result) for result in self.compile_results]
+
+    CachingAutotuner._precompile_worker = compile_and_find
+    try:
+        yield
+    finally:
+        CachingAutotuner._precompile_worker = compile_all
+
+
+def _launched_from_binary(compiled: Any, result: Any) -> Any:
+    from torch._inductor.runtime.triton_heuristics import StaticTritonCompileResult
+
+    if isinstance(result, StaticTritonCompileResult) or not _name_whole(result.kernel, compiled.triton_meta):
+        return result
+    kernel = StaticTritonCompileResult.can_statically_launch(
+        result.kernel, compiled.inductor_meta, compiled.triton_meta, compiled.heuristic_type
+    )
+    if kernel is None:
+        return result
+    return StaticTritonCompileResult(kernel, result.config, result.compile_meta, result.inductor_meta)
+
+
 # So much of a kernel's name Triton keeps in the names of its files (triton/compiler/compiler.py).
 _KEPT_OF_NAMES = 150
 
 
-def _name_whole(kernel: Any, triton_meta: Any) -> None:
-    """Inductor looks for a binary under the whole name of its kernel, and does not find one whose name is long; then it is
-    launched by Triton, which needs a C compiler for that in every rank."""
+def _name_whole(kernel: Any, triton_meta: Any) -> bool:
+    """Whether a binary whose name was cut lies under the whole name of its kernel now."""
     name = kernel.src.fn.__name__
     if len(name) <= _KEPT_OF_NAMES:
-        return
+        return False
     folder = Path(triton_cache_dir(triton_meta.get("device", 0)), triton_hash_to_path_key(kernel.hash))
     for suffix in _LAUNCHED_FROM:
-        kept = folder / f"{name[:_KEPT_OF_NAMES]}{suffix}"
-        # It is there already, or the name is too long for a file: it is launched as without inductord.
-        with contextlib.suppress(OSError):
-            os.link(kept, folder / f"{name}{suffix}")
+        whole = folder / f"{name}{suffix}"
+        try:
+            os.link(folder / f"{name[:_KEPT_OF_NAMES]}{suffix}", whole)
+        except FileExistsError:  # another process did it
+            return True
+        except (
+            OSError
+        ):  # no binary of that kind, or the name is too long for a file: it is launched as without inductord
+            continue
+        return True
+    return False
 
 
 _LAUNCHED_FROM = (".cubin", ".hsaco", ".zebin")

@@ -126,6 +126,19 @@ def test_a_rank_says_what_triton_compiles_for_without_its_driver(monkeypatch: py
         assert driver._active is None
 
 
+def _compiled_for_all(graph: Sent, kept: list[Any]) -> compiling.CompiledGraph:
+    """What the rank itself compiles the graph to, for the others; what it runs goes to ``kept``."""
+    call = graph.call
+
+    def in_process() -> Any:
+        scheme = torch._inductor.compile_fx._InProcessFxCompile()
+        return scheme.codegen_and_compile(call.gm, call.example_inputs, (), dict(call.options))
+
+    mode = next(value.fake_mode for value in call.example_inputs if hasattr(value, "fake_mode"))
+    with tracing.restored(mode, None), torch._inductor.debug.DebugContext():
+        return compiling.compile_for_all(call, in_process, graph.identified.placement, kept.append)
+
+
 def test_what_a_rank_compiled_for_all_runs_on_their_devices() -> None:
     """The way of graphs whose kernels are measured while they are compiled; here the rank plays its device."""
     call = gpu_models.graphs("masked")[0]
@@ -134,15 +147,7 @@ def test_what_a_rank_compiled_for_all_runs_on_their_devices() -> None:
     leader = graphs[1]
     one_thread = torch._inductor.config.patch(compile_threads=1)
     with playing.described_by(gpu_graphs.accelerator(90), 1), kernels.compiled_only(), one_thread:
-        mode = leader.call.example_inputs[0].fake_mode
-        with tracing.restored(mode, None), torch._inductor.debug.DebugContext():
-
-            def in_process() -> Any:
-                scheme = torch._inductor.compile_fx._InProcessFxCompile()
-                rank_call = leader.call
-                return scheme.codegen_and_compile(rank_call.gm, rank_call.example_inputs, (), dict(rank_call.options))
-
-            packed_up = compiling.compile_for_all(leader.call, in_process, leader.identified.placement, kept.append)
+        packed_up = _compiled_for_all(leader, kept)
     assert "get_raw_stream(1)" in kept[0].source_code  # what the leader itself runs
     artifact = payload.unpack_artifact(
         payload.pack_artifact(
@@ -179,7 +184,9 @@ def test_a_worker_with_the_device_compiles_on_it_and_one_without_does_not() -> N
     assert "get_raw_stream(3)" in ready.source_code
 
 
-def test_tensors_reach_a_worker_without_the_history_for_which_autograd_would_ask_the_device() -> None:
+def test_tensors_reach_a_worker_without_the_history_for_which_autograd_would_ask_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     call = gpu_models.graphs("elementwise")[0]
     with call.example_inputs[0].fake_mode:
         # As the second bucket of DDP, which is given what the first has computed.
@@ -193,6 +200,18 @@ def test_tensors_reach_a_worker_without_the_history_for_which_autograd_would_ask
     content = wire.dumps(dataclasses.replace(call, example_inputs=inputs))
     there = wire.loads(content, tracing.fresh_fake_mode()).example_inputs
     assert known(there)[:2] == [(True, False, True), (True, True, True)]
+
+    # Nor do they get one while they are compiled.
+    modes: list[bool] = []
+    compile_graph = compiling.compile_graph
+
+    def noting(*arguments: Any) -> Any:
+        modes.append(torch.is_grad_enabled())
+        return compile_graph(*arguments)
+
+    monkeypatch.setattr(compiling, "compile_graph", noting)
+    compiled(sent(call, 0))
+    assert modes == [False]
 
 
 def test_a_graph_that_names_another_device_is_shared_only_by_who_means_the_same() -> None:
@@ -248,13 +267,24 @@ def test_kernels_that_are_compiled_side_by_side_are_the_same(tmp_path: Path, mon
     assert multiprocessing.active_children() == before
 
 
-def test_a_kernel_with_a_long_name_is_launched_without_a_compiler_as_all_others_are() -> None:
+def test_a_kernel_with_a_long_name_is_launched_without_a_compiler_as_all_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backward = gpu_models.graphs("llama")[-1]
-    content = pickle.loads(compiled(sent(backward, 0)).content)
-    names = set(re.findall(r"^(\w+) = async_compile.triton\(", content.source_code, re.MULTILINE))
-    # Triton cuts such a name in the names of its files, where PyTorch looks for the whole of it.
-    assert max(map(len, names)) > 150
-    assert {kernel.kernel_name for kernel in content._triton_bundle.static_autotuners} == names
+    graph = sent(backward, 0)
+    by_worker = compiled(graph).content
+    # A rank compiles as PyTorch does, in processes that know nothing of inductord.
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    processes = torch._inductor.config.patch(compile_threads=2)
+    described = playing.described_by(gpu_graphs.accelerator(90), 0)
+    with described, kernels.compiled_only(), processes, compiling._kernels_in_forks():
+        by_rank = _compiled_for_all(graph, []).content
+    for artifact in (by_worker, by_rank):
+        content = pickle.loads(artifact)
+        names = set(re.findall(r"^(\w+) = async_compile.triton\(", content.source_code, re.MULTILINE))
+        # Triton cuts such a name in the names of its files, where PyTorch looks for the whole of it.
+        assert max(map(len, names)) > 150
+        assert {kernel.kernel_name for kernel in content._triton_bundle.static_autotuners} == names
 
 
 def test_keys_say_the_model_of_the_device_and_nothing_of_the_machine() -> None:
