@@ -63,6 +63,8 @@ def name(gm: torch.fx.GraphModule, static: frozenset[int], patches: Mapping[str,
     Raises:
         NotKept: guards on its symbolic sizes cannot be stated for another process; or PyTorch's own cache would pass it by.
     """
+    if _config.force_disable_caches:
+        raise NotKept("force_disable_caches is set")
     inputs = [node.meta["example_value"] for node in gm.graph.find_nodes(op="placeholder")]
     sizes = _sizes(gm, inputs)
     asked = _schemas.AOTConfig(

@@ -40,6 +40,7 @@ def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: P
     assert seen == {
         "plain": None,
         "debug trace": "debug_trace",
+        "without caches": "not_cacheable",
         "ahead of time": "not_cacheable",
         "own choices": "not_cacheable",
         "own code generator": "not_cacheable",

@@ -128,6 +128,7 @@ def main() -> None:
     cases: dict[str, Callable[[], Change]] = {
         "plain": contextlib.nullcontext,
         "debug trace": lambda: config.patch({"trace.enabled": True}),
+        "without caches": lambda: config.patch(force_disable_caches=True),
         "ahead of time": lambda: V.set_aot_compilation(True),
         "own choices": lambda: V.set_choices_handler(OwnChoices()),
         "own code generator": own_backend,
