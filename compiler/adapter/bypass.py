@@ -49,7 +49,9 @@ def check(call: GraphCall) -> None:
     if V.aot_compilation:
         raise Bypass(Fallback.NOT_CACHEABLE, "ahead-of-time compilation (AOTInductor) makes a package, not an artifact")
     if _config.force_disable_caches:
-        raise Bypass(Fallback.NOT_CACHEABLE, "force_disable_caches (TORCHINDUCTOR_FORCE_DISABLE_CACHES) asks for a compile")
+        raise Bypass(
+            Fallback.NOT_CACHEABLE, "force_disable_caches (TORCHINDUCTOR_FORCE_DISABLE_CACHES) asks for a compile"
+        )
     if _config.trace.enabled:
         raise Bypass(Fallback.DEBUG_TRACE, "TORCH_COMPILE_DEBUG writes its files where the graph is compiled")
     if type(V.choices) is not InductorChoices:

@@ -2,8 +2,8 @@
 does not have them.
 
 Inductor calls such an operator as it is. All that it asks of one is its schema, its tags, whether a call may be left out when
-nobody uses what it returns, and the shapes of that, which the rank noted in the graph. So a worker needs the declaration only;
-the code stays with the job.
+nobody uses what it returns, or be moved past another, and the shapes of that, which the rank noted in the graph. So a worker
+needs the declaration only; the code stays with the job.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._higher_order_ops import effects as _effects
 from torch.fx import node as _fx_node
 from torch.utils import _pytree as pytree
 
@@ -26,7 +27,8 @@ class NotDeclarable(Exception):
 @dataclasses.dataclass(frozen=True, order=True, slots=True)
 class Description:
     """``schema``: with namespace, as PyTorch writes it; ``tags``: names of ``torch.Tag``, sorted; ``side_effect``: whether the
-    job said so (``torch.fx.node.has_side_effect``)."""
+    job said so (``torch.fx.node.has_side_effect``); ``effect``: the name of the ``EffectType`` that it has for
+    ``torch._higher_order_ops.effects``, empty without one."""
 
     namespace: str
     name: str
@@ -34,6 +36,7 @@ class Description:
     schema: str
     tags: tuple[str, ...]
     side_effect: bool
+    effect: str
 
 
 class Described(tuple[Description, ...]):
@@ -62,7 +65,7 @@ def _operators(gm: torch.fx.GraphModule) -> Iterator[torch._ops.OpOverload]:
 def _description(op: torch._ops.OpOverload) -> Description:
     name = op._schema.name.split("::")[1]
     tags = tuple(sorted(tag.name for tag in op.tags))
-    return Description(op.namespace, name, op._overloadname, str(op._schema), tags, _has_side_effect(op))
+    return Description(op.namespace, name, op._overloadname, str(op._schema), tags, _has_side_effect(op), _effect(op))
 
 
 def _has_side_effect(op: torch._ops.OpOverload) -> bool:
@@ -70,8 +73,14 @@ def _has_side_effect(op: torch._ops.OpOverload) -> bool:
     return not {str(op), str(op.overloadpacket)}.isdisjoint(map(str, _fx_node._side_effectful_functions))
 
 
+def _effect(op: torch._ops.OpOverload) -> str:
+    effect = _effects._get_effect(op)
+    return "" if effect is None else effect.name
+
+
 _declared: list[torch.library.Library] = []
 _with_side_effect: set[torch._ops.OpOverload] = set()
+_with_effect: list[Any] = []
 _noted: dict[tuple[object, ...], Any] = {}
 """What operators return, by operator and arguments."""
 
@@ -82,10 +91,12 @@ def scope() -> Generator[None]:
     try:
         yield
     finally:
+        for registration in _with_effect:
+            registration.destroy()
         for library in reversed(_declared):
             library._destroy()
         _fx_node._side_effectful_functions.difference_update(_with_side_effect)
-        for kept in (_declared, _with_side_effect, _noted):
+        for kept in (_declared, _with_side_effect, _with_effect, _noted):
             kept.clear()
 
 
@@ -98,6 +109,9 @@ def _declare(descriptions: tuple[Description, ...]) -> Described:
         if description.side_effect and not _has_side_effect(op):
             _with_side_effect.add(op)
             _fx_node.has_side_effect(op)
+        if description.effect != _effect(op):
+            effect = getattr(_effects._EffectType, description.effect) if description.effect else None
+            _with_effect.append(_effects._register_effectful_op(op, effect))
     return Described(descriptions)
 
 
@@ -130,9 +144,16 @@ def note(gm: torch.fx.GraphModule) -> None:
     if not _declared:
         return
     for node in all_nodes(gm):
-        if isinstance(node.target, torch._ops.OpOverload) and schema.is_custom(node.target) and "val" in node.meta:
-            args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda used: used.meta.get("val"))
-            _noted[_call(node.target, args, kwargs)] = node.meta["val"]
+        op: Any = node.target
+        given: Sequence[Any] = node.args
+        value = node.meta.get("val")
+        if op is _effects.with_effects and value is not None:
+            # A token, the operator and its arguments, to a token and what the operator returns.
+            _, op, *given = node.args
+            value = value[1] if len(value) == 2 else value[1:]
+        if isinstance(op, torch._ops.OpOverload) and schema.is_custom(op) and value is not None:
+            args, kwargs = torch.fx.map_arg((tuple(given), node.kwargs), lambda used: used.meta.get("val"))
+            _noted[_call(op, args, kwargs)] = value
 
 
 def _call(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[object, ...]:

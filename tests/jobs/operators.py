@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from keys import capture
+from torch._higher_order_ops.effects import _EffectType, _get_effect, _register_effectful_op
 from torch.fx.node import _side_effectful_functions, has_side_effect
 
 from inductord.compiler import graph_key
@@ -23,7 +24,9 @@ def calling(x: torch.Tensor) -> torch.Tensor:
     return out.cos()
 
 
-def on_a_rank(name: str, schema: str, tags: tuple[torch.Tag, ...] = (), *, side_effect: bool = False) -> None:
+def on_a_rank(
+    name: str, schema: str, tags: tuple[torch.Tag, ...] = (), *, side_effect: bool = False, ordered: bool = False
+) -> None:
     """Define the operator, note the key of a graph with it, and send the graph; then forget the operator."""
     library = torch.library.Library("inductord_jobs", "FRAGMENT")
     library.define(schema, tags=tags)
@@ -35,7 +38,10 @@ def on_a_rank(name: str, schema: str, tags: tuple[torch.Tag, ...] = (), *, side_
         seen[name] = dict(graph_key.identify(call).key.parts)
         sent[name] = wire.dumps(call)
 
+    effect = _register_effectful_op(torch.ops.inductord_jobs.scaled.default, _EffectType.ORDERED) if ordered else None
     capture(look, calling, torch.randn(8))
+    if effect is not None:
+        effect.destroy()
     if side_effect:
         _side_effectful_functions.discard(torch.ops.inductord_jobs.scaled.default)
     library._destroy()
@@ -53,9 +59,11 @@ def on_a_worker(name: str) -> None:
             seen[f"impure: {name}"] = [
                 str(node.target) for node in travelled.gm.graph.nodes if node.op == "call_function" and node.is_impure()
             ]
-            seen["as noted"] = asked(mode, 8)
+            seen[f"effect: {name}"] = str(_get_effect(torch.ops.inductord_jobs.scaled.default))
+            seen[f"as noted: {name}"] = asked(mode, 8)
             seen["of another size"] = asked(mode, 9)
     seen["there after"] = hasattr(torch.ops.inductord_jobs, "scaled")
+    seen["effect after"] = str(_get_effect("inductord_jobs::scaled"))
     seen["marked after"] = len(_side_effectful_functions) - marked
 
 
@@ -73,6 +81,8 @@ def main() -> None:
     on_a_worker("rank")
     on_a_rank("side effect", "scaled(Tensor x, float by) -> Tensor", side_effect=True)
     on_a_worker("side effect")
+    on_a_rank("ordered", "scaled(Tensor x, float by) -> Tensor", ordered=True)
+    on_a_worker("ordered")
     on_a_rank("other schema", "scaled(Tensor x, float by, bool exactly=False) -> Tensor")
     on_a_rank("other tags", "scaled(Tensor x, float by) -> Tensor", (torch.Tag.needs_fixed_stride_order,))
     print(json.dumps(seen))
