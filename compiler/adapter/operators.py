@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._higher_order_ops import effects as _effects
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import node as _fx_node
 from torch.utils import _pytree as pytree
 
@@ -83,6 +84,8 @@ _with_side_effect: set[torch._ops.OpOverload] = set()
 _with_effect: list[Any] = []
 _noted: dict[tuple[object, ...], Any] = {}
 """What operators return, by operator and arguments."""
+_told: list[Any] = []
+"""What the call that is looked at returns; else empty."""
 
 
 @contextlib.contextmanager
@@ -139,21 +142,41 @@ def _declare_one(description: Description) -> None:
     torch.library.register_fake(op._name, as_noted, lib=library)
 
 
-def note(gm: torch.fx.GraphModule) -> None:
+def note(gm: torch.fx.GraphModule, fake_mode: FakeTensorMode) -> None:
     """Remember what operators that were declared return in this graph, for as long as they are declared."""
     if not _declared:
         return
     for node in all_nodes(gm):
+        if "val" not in node.meta:
+            continue
         op: Any = node.target
-        given: Sequence[Any] = node.args
-        value = node.meta.get("val")
-        if op is _effects.with_effects and value is not None:
-            # A token, the operator and its arguments, to a token and what the operator returns.
-            _, op, *given = node.args
-            value = value[1] if len(value) == 2 else value[1:]
-        if isinstance(op, torch._ops.OpOverload) and schema.is_custom(op) and value is not None:
-            args, kwargs = torch.fx.map_arg((tuple(given), node.kwargs), lambda used: used.meta.get("val"))
+        value = node.meta["val"]
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda used: used.meta.get("val"))
+        if isinstance(op, torch._ops.OpOverload) and schema.is_custom(op):
             _noted[_call(op, args, kwargs)] = value
+        elif schema.is_higher_order(op) and op.__name__ in _RESULTS_FROM:
+            _note_within(op, args, kwargs, value, fake_mode)
+
+
+_RESULTS_FROM = {"auto_functionalized": 0, "auto_functionalized_v2": 0, "with_effects": 1}
+"""Operators that call the operator among their arguments; where in what they return is what that returned."""
+
+
+def _note_within(
+    outer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], value: Any, fake_mode: FakeTensorMode
+) -> None:
+    op = next(argument for argument in args if isinstance(argument, torch._ops.OperatorBase))
+    if not (isinstance(op, torch._ops.OpOverload) and schema.is_custom(op)):
+        return
+    first, count = _RESULTS_FROM[outer.__name__], len(op._schema.returns)
+    results = tuple(value[first : first + count])
+    # With what arguments the outer one calls it shows when it does.
+    _told.append(results[0] if count == 1 else results)
+    try:
+        with fake_mode:
+            outer(*args, **kwargs)
+    finally:
+        _told.clear()
 
 
 def _call(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[object, ...]:
@@ -175,6 +198,8 @@ def _returned(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[st
     if not op._schema.returns:
         return None
     call = _call(op, args, kwargs)
+    if _told:
+        _noted[call] = _told[0]
     if call not in _noted:
         raise NotDeclarable(
             f"what {op} returns for these arguments is noted nowhere in the graph; its own code has to say"

@@ -149,6 +149,6 @@ def loads(content: bytes, fake_mode: FakeTensorMode) -> Travelling:
         raise NotLoadable(f"{type(error).__name__}: {error}") from error
     if not isinstance(travelling, Travelling):
         raise NotLoadable(f"the bytes hold a {type(travelling).__name__}")
-    operators.note(travelling.gm)
+    operators.note(travelling.gm, fake_mode)
     fake_mode.allow_non_fake_inputs = travelling.allow_non_fake_inputs
     return travelling

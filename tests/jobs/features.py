@@ -381,6 +381,23 @@ def fill(x: Tensor, value: float) -> None:
     x.fill_(value)
 
 
+@torch.library.custom_op("inductord_features::add_up", mutates_args={"total"})
+def add_up(total: Tensor, x: Tensor) -> Tensor:
+    total.add_(x)
+    return total * 2
+
+
+add_up.register_fake(lambda total, x: torch.empty_like(total))
+
+
+@torch.library.custom_op("inductord_features::noted", mutates_args=())
+def noted(x: Tensor) -> Tensor:
+    return x + 1
+
+
+noted.register_fake(lambda x: torch.empty_like(x))
+
+
 @case("custom operator")
 def custom_operator() -> Iterable[Any]:
     return through(lambda x: torch.ops.inductord_features.twice(x.sin()).cos(), leaf(18))
@@ -391,9 +408,22 @@ def writing_operator() -> Iterable[Any]:
     def f(x: Tensor) -> Tensor:
         y = x.sin()
         torch.ops.inductord_features.fill(y, 3.0)
-        return y + x
+        last = torch.ops.inductord_features.add_up(y[9:], x[9:])
+        return y + x + last.sum()
 
     return through(f, torch.randn(19))
+
+
+@case("custom operator with an effect")
+def ordered_operator() -> Iterable[Any]:
+    from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
+
+    op = torch.ops.inductord_features.noted
+    registered = _register_effectful_op(op.default, _EffectType.ORDERED)
+    try:
+        return through(lambda x: op(op(x.sin()) * 2).cos(), torch.randn(20))
+    finally:
+        registered.destroy()
 
 
 # Shapes
