@@ -35,6 +35,10 @@ class Gates:
         pid.unlink()
         return found
 
+    def close(self, key: str) -> None:
+        """Hold the graph again whenever a worker begins it."""
+        (self._folder / f"{key}.go").unlink()
+
     def open(self, key: str) -> None:
         """Let the graph be finished, now and whenever it is compiled again."""
         (self._folder / f"{key}.go").touch()
