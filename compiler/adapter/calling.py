@@ -24,6 +24,7 @@ from torch.autograd import profiler as _profiler
 from inductord.compiler.regions.convention import Compiled
 
 _CALL = "    def call(self, args):\n"
+_AFTER_CALL = "\nrunner = "
 _ENTERED = re.compile(r"torch\.cuda\._DeviceGuard\((\d+)\); torch\.cuda\.set_device\(\1\)")
 
 
@@ -85,10 +86,12 @@ class _Body:
 
 def _body(graph: Compiled | None, checked: frozenset[int]) -> _Body | None:
     runner, source = getattr(graph, "compiled_fn_runner", None), getattr(graph, "source_code", None)
-    if not source or not callable(getattr(runner, "call", None)) or _CALL not in source:
+    if not source or not callable(getattr(runner, "call", None)):
         return None
-    start = source.index(_CALL)
-    end = source.index("\nrunner = ", start)
+    start = source.find(_CALL)
+    end = source.find(_AFTER_CALL, start)
+    if start < 0 or end < 0:  # Inductor writes it otherwise in this version
+        return None
     tree = ast.parse(textwrap.dedent(source[start:end]))
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef)
