@@ -7,7 +7,6 @@ length, after shapes were asked to be symbolic.
 """
 
 import argparse
-import gc
 import hashlib
 import json
 import sys
@@ -102,9 +101,6 @@ def digest(tensors: Iterable[torch.Tensor]) -> str:
 def train(name: str, dynamic: bool) -> list[dict[str, str]]:
     """Outputs and gradients of each step."""
     torch.compiler.reset()
-    # What is there now stays. To look through it for cycles again and again would be a sixth of all the time.
-    gc.collect()
-    gc.freeze()
     torch.manual_seed(0)
     model_class, config_class, config, inputs = MODELS[name]
     model = getattr(transformers, model_class)(getattr(transformers, config_class)(**config)).train()
