@@ -7,6 +7,7 @@ from torch._inductor import codecache as _codecache
 from torch._inductor import config as _config
 from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
+from torch._logging import _internal as _logging
 
 from inductord.compiler.adapter import opaque, replaced_parts, schema, user_kernels
 from inductord.compiler.adapter.nodes import all_nodes
@@ -32,6 +33,22 @@ _PLAIN = frozenset(
 )
 
 
+# What TORCH_LOGS may ask for that is said while code is generated (torch/_logging/_registrations.py); releases differ.
+_SAID_WHILE_COMPILING = (
+    "autotuning",
+    "compute_dependencies",
+    "fusion",
+    "ir_post_fusion",
+    "ir_pre_fusion",
+    "loop_ordering",
+    "loop_tiling",
+    "overlap",
+    "perf_hints",
+    "post_grad_graphs",
+    "schedule",
+)
+
+
 class Bypass(Exception):
     """This graph is compiled by the rank. ``reason`` is counted, the message is for people."""
 
@@ -54,6 +71,8 @@ def check(call: GraphCall) -> None:
         )
     if _config.trace.enabled:
         raise Bypass(Fallback.DEBUG_TRACE, "TORCH_COMPILE_DEBUG writes its files where the graph is compiled")
+    if log := next(filter(_logging.log_state.is_artifact_enabled, _SAID_WHILE_COMPILING), None):
+        raise Bypass(Fallback.DEBUG_TRACE, f"TORCH_LOGS asks for {log}, which is said where the graph is compiled")
     if type(V.choices) is not InductorChoices:
         raise Bypass(Fallback.NOT_CACHEABLE, f"{type(V.choices).__qualname__} decides in place of Inductor's choices")
     if part := replaced_parts.deciding(call.gm):

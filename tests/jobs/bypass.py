@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import json
+import os
 import threading
 from collections.abc import Callable, Generator
 from unittest import mock
@@ -17,6 +18,7 @@ from torch._inductor.codegen import common
 from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.virtualized import V
+from torch._logging import _internal as _logging
 
 from inductord.compiler.adapter import bypass, fingerprint, opaque, placement, tracing, wire
 from inductord.compiler.adapter.seam import GraphCall
@@ -123,11 +125,24 @@ def of_an_operator(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@contextlib.contextmanager
+def logging_of(logs: str) -> Generator[None]:
+    """As if ``TORCH_LOGS`` asked for these."""
+    with mock.patch.dict(os.environ, {"TORCH_LOGS": logs}):
+        _logging._init_logs()
+    try:
+        yield
+    finally:
+        _logging._init_logs()
+
+
 def main() -> None:
     inputs = torch.randn(8, 16), torch.randn(16, 4)
     cases: dict[str, Callable[[], Change]] = {
         "plain": contextlib.nullcontext,
         "debug trace": lambda: config.patch({"trace.enabled": True}),
+        "log of the compile": lambda: logging_of("+dynamo,schedule"),
+        "log of the rank": lambda: logging_of("graph_code"),
         "without caches": lambda: config.patch(force_disable_caches=True),
         "ahead of time": lambda: V.set_aot_compilation(True),
         "own choices": lambda: V.set_choices_handler(OwnChoices()),
