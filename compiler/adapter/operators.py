@@ -165,7 +165,7 @@ _RESULTS_FROM = {"auto_functionalized": 0, "auto_functionalized_v2": 0, "with_ef
 def _note_within(
     outer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], value: Any, fake_mode: FakeTensorMode
 ) -> None:
-    op = next(argument for argument in args if isinstance(argument, torch._ops.OperatorBase))
+    op = next((argument for argument in args if isinstance(argument, torch._ops.OperatorBase)), None)
     if not (isinstance(op, torch._ops.OpOverload) and schema.is_custom(op)):
         return
     first, count = _RESULTS_FROM[outer.__name__], len(op._schema.returns)

@@ -3,6 +3,7 @@
 What a daemon does wrong is an answer, not an error: a job without a daemon is a job that compiles as ever.
 """
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -97,16 +98,16 @@ class Launcher:
 
     def _start(self, client: AdminClient) -> Found:
         log = self._prepare_log()
-        pid = start_detached(self._argv, self._env, log, self._mask)
+        pid: int | None = start_detached(self._argv, self._env, log, self._mask)
         began = time.monotonic()
         while time.monotonic() - began < _START_BOUND_S:
-            try:
+            with contextlib.suppress(ClientError):  # Not yet. Whether it ever will, the process says.
                 client.check_health()
-            except ClientError:
-                # Not yet. Whether it ever will, the process says.
-                code = has_ended(pid)
-            else:
-                return self._checked(client, started=pid == listener_pid(self._address), pid=pid, log=log)
+                started = pid is not None and pid == listener_pid(self._address)
+                return self._checked(client, started=started, pid=pid, log=log)
+            if pid is None:
+                pid = start_detached(self._argv, self._env, log, self._mask)
+            code = has_ended(pid)
             if code is None:
                 self._pause(_POLL_S)
                 continue
@@ -115,7 +116,7 @@ class Launcher:
                 return Found(self._address, log=log, problem=reason)
             # Another job of this node was faster and its daemon is coming up, or an old daemon is about to end.
             self._pause(_BUSY_RETRY_S)
-            pid = start_detached(self._argv, self._env, log, self._mask)
+            pid = None
         reason = f"the daemon did not answer within {_START_BOUND_S:g} s. Its log: {log}."
         return Found(self._address, log=log, problem=reason)
 

@@ -63,13 +63,14 @@ def test_restarted_while_ranks_wait(
     (tmp_path / "go").touch()
     ended = [rank.trained() for rank in ranks]
     # They ask again and get what the new daemon compiles. A machine so slow that it took longer than a rank waits for a
-    # new daemon is no defect, and then the reason is counted.
+    # new daemon is no defect, and then the reason is counted; it may not be there for the next graph either.
+    late, absent = {"daemon_lost": 1}, {"daemon_lost": 1, "daemon_absent": 1}
     for rank in ended:
-        assert rank.fallbacks in ({}, {"daemon_lost": 1}), rank.err
+        assert rank.fallbacks in ({}, late, absent), rank.err
     assert daemon.status().totals.compiles <= GRAPHS
-    assert nonzero(daemon, "inductord_fallback_total").get("daemon_lost", 0) == sum(
-        rank.fallbacks.get("daemon_lost", 0) for rank in ended
-    )
+    told = nonzero(daemon, "inductord_fallback_total").get("daemon_lost", 0)
+    of_late = sum(rank.fallbacks == late for rank in ended)
+    assert of_late <= told <= of_late + sum(rank.fallbacks == absent for rank in ended)
 
 
 def test_frozen_before_a_rank_connects(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank) -> None:

@@ -3,12 +3,12 @@
 import contextlib
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import psutil
 from support.daemon import wait_until
 from support.pools import DEADLINE_S, SCRIPTED
 
@@ -76,8 +76,9 @@ class Cli:
         return listener_pid(self.address)
 
     def end_daemon(self) -> None:
-        """End by force whoever listens at the address."""
-        pid = self.daemon_pid()
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: self.daemon_pid() is None, f"end of daemon {pid}")
+        """End by force whoever listens at the address, and who was started to."""
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):  # it has ended, or is not ours
+                if {"inductord.daemon", self.address} <= set(process.cmdline()):
+                    process.kill()
+        wait_until(lambda: self.daemon_pid() is None, "end of the daemon")
