@@ -83,8 +83,9 @@ class Bench:
         command = ["timeout", "--kill-after=30", str(self._args.limit), *command]
         report: Any = None
         if shared:
+            folder = self._root / f"daemon-{mode}"
             with WorkerWatch() as workers:
-                report = {**run_shared(command, env, folder := self._root / f"daemon-{mode}"), **workers.as_json()}
+                report = {**run_shared(command, env, folder), **workers.as_json()}
             if report["fallbacks_total"]:
                 print((folder / "daemon.log").read_text(), file=sys.stderr)
         else:

@@ -18,6 +18,9 @@ from torch._inductor.runtime.runtime_utils import triton_hash_to_path_key
 from torch._inductor.triton_bundler import TritonBundler
 
 from inductord.compiler import cubin
+from inductord.compiler.adapter.replacing import replaced
+
+_AUTOTUNER = "torch._inductor.runtime.triton_heuristics.CachingAutotuner"
 
 
 @contextlib.contextmanager
@@ -25,11 +28,7 @@ def compiled_only() -> Generator[None]:
     """Kernels compiled inside are not loaded on a device."""
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    compile_all, load, scale = (
-        CachingAutotuner._precompile_worker,
-        CachingAutotuner._make_launchers,
-        CachingAutotuner._dynamic_scale_rblock,
-    )
+    compile_all, scale = CachingAutotuner._precompile_worker, CachingAutotuner._dynamic_scale_rblock
 
     def compile_with_scaled(self: Any) -> None:
         compile_all(self)
@@ -37,15 +36,12 @@ def compiled_only() -> Generator[None]:
         # Inductor does this once the kernels are loaded; by then they would have been put into the bundle.
         scale(self)
 
-    CachingAutotuner._precompile_worker = compile_with_scaled
-    CachingAutotuner._make_launchers = _nothing
-    CachingAutotuner._dynamic_scale_rblock = _nothing
-    try:
+    with (
+        replaced(f"{_AUTOTUNER}._precompile_worker", compile_with_scaled),
+        replaced(f"{_AUTOTUNER}._make_launchers", _nothing),
+        replaced(f"{_AUTOTUNER}._dynamic_scale_rblock", _nothing),
+    ):
         yield
-    finally:
-        CachingAutotuner._precompile_worker = compile_all
-        CachingAutotuner._make_launchers = load
-        CachingAutotuner._dynamic_scale_rblock = scale
 
 
 def _nothing(self: Any) -> None:
@@ -81,11 +77,8 @@ def launched_from_binaries() -> Generator[None]:
         # Not where a kernel is compiled: that may be a process of Inductor's own.
         self.compile_results = [_launched_from_binary(self, result) for result in self.compile_results]
 
-    CachingAutotuner._precompile_worker = compile_and_find
-    try:
+    with replaced(f"{_AUTOTUNER}._precompile_worker", compile_and_find):
         yield
-    finally:
-        CachingAutotuner._precompile_worker = compile_all
 
 
 def _launched_from_binary(compiled: Any, result: Any) -> Any:

@@ -3,7 +3,6 @@
 What a daemon does wrong is an answer, not an error: a job without a daemon is a job that compiles as ever.
 """
 
-import contextlib
 import dataclasses
 import os
 import sys
@@ -101,13 +100,15 @@ class Launcher:
         pid: int | None = start_detached(self._argv, self._env, log, self._mask)
         began = time.monotonic()
         while time.monotonic() - began < _START_BOUND_S:
-            with contextlib.suppress(ClientError):  # Not yet. Whether it ever will, the process says.
+            try:
                 client.check_health()
+            except ClientError:
+                # Not yet. Whether it ever will, the process says.
+                pid = pid or start_detached(self._argv, self._env, log, self._mask)
+                code = has_ended(pid)
+            else:
                 started = pid is not None and pid == listener_pid(self._address)
                 return self._checked(client, started=started, pid=pid, log=log)
-            if pid is None:
-                pid = start_detached(self._argv, self._env, log, self._mask)
-            code = has_ended(pid)
             if code is None:
                 self._pause(_POLL_S)
                 continue

@@ -55,22 +55,22 @@ def test_killed_while_ranks_wait(tiny: Tiny, start_daemon: StartDaemon, start_ra
 def test_restarted_while_ranks_wait(
     tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank, tmp_path: Path
 ) -> None:
-    daemon = start_daemon(**gated(tiny, tmp_path, jobs=2))
+    daemon = start_daemon(**gated(tiny, tmp_path, jobs=2) | {"heartbeat_seconds": 60})
     ranks = [start_rank(daemon.address, 2) for _ in range(2)]
     both_wait(daemon, ranks)
+    # A rank waits seconds for a new daemon. Frozen, it sees the old one's death when the new one is there, on any machine.
+    for rank in ranks:
+        rank.process.send_signal(signal.SIGSTOP)
     daemon.kill()
     daemon.start()
     (tmp_path / "go").touch()
-    ended = [rank.trained() for rank in ranks]
-    # They ask again and get what the new daemon compiles. A machine so slow that it took longer than a rank waits for a
-    # new daemon is no defect, and then the reason is counted; it may not be there for the next graph either.
-    late, absent = {"daemon_lost": 1}, {"daemon_lost": 1, "daemon_absent": 1}
-    for rank in ended:
-        assert rank.fallbacks in ({}, late, absent), rank.err
+    for rank in ranks:
+        rank.process.send_signal(signal.SIGCONT)
+    # They ask again and get what the new daemon compiles.
+    for rank in ranks:
+        assert rank.trained().fallbacks == {}
     assert daemon.status().totals.compiles <= GRAPHS
-    told = nonzero(daemon, "inductord_fallback_total").get("daemon_lost", 0)
-    of_late = sum(rank.fallbacks == late for rank in ended)
-    assert of_late <= told <= of_late + sum(rank.fallbacks == absent for rank in ended)
+    assert nonzero(daemon, "inductord_fallback_total") == {}
 
 
 def test_frozen_before_a_rank_connects(tiny: Tiny, start_daemon: StartDaemon, start_rank: StartRank) -> None:

@@ -106,6 +106,15 @@ def ask(node: Node, graph: bytes) -> bytes:
     return asyncio.run(answer())
 
 
+def never_uploaded(node: Node, start_rank: Callable[..., Rank], stuck: Path, named: str = "") -> tuple[Rank, Rank]:
+    """A rank that leads and never ends its upload, and another one that joined it. ``stuck``: a file that says so."""
+    leader = start_rank(node, f"{named}leader", "stuck_upload.py", STUCK=str(stuck))
+    leader.until(stuck.exists, "the leader is asked for the graph")
+    follower = start_rank(node, f"{named}follower", "tiny.py")
+    follower.until(lambda: node.compile.waiters == 2, "the other rank joined")
+    return leader, follower
+
+
 def the_head_dies(
     cluster: RayCluster,
     gates: Gates,
@@ -125,10 +134,7 @@ def the_head_dies(
     last = threads.submit(ask, queueing, LAST)
     gates.worker(key_of(LAST))
     queued = start_rank(queueing, "queued", "tiny.py")
-    leader = start_rank(uploading, "last leader", "stuck_upload.py", STUCK=str(stuck))
-    leader.until(stuck.exists, "the leader is asked for the graph")
-    follower = start_rank(uploading, "last follower", "tiny.py")
-    follower.until(lambda: uploading.compile.waiters == 2, "the other rank joined")
+    leader, follower = never_uploaded(uploading, start_rank, stuck, "last ")
     queued.until(lambda: queueing.cluster.flights == 2, "the graph is in the queue")
     cluster.kill_head()
     for node in nodes:
@@ -210,11 +216,7 @@ def test_a_job_outlives_all_that_dies_at_each_stage_of_its_compiles(
         beside, dying = (Node(tiny, daemon(name, heartbeat_seconds=UPLOAD_S / 5)) for name in ("beside", "dying"))
         blocked = [threads.submit(ask, beside, BLOCKERS[0])]
         gates.worker(blockers[0])
-        stuck = tmp_path / "stuck"
-        leader = single_rank(dying, "leader", "stuck_upload.py", STUCK=str(stuck))
-        leader.until(stuck.exists, "the leader is asked for the graph")
-        follower = single_rank(dying, "follower", "tiny.py")
-        follower.until(lambda: dying.compile.waiters == 2, "the other rank joined")
+        leader, follower = never_uploaded(dying, single_rank, tmp_path / "stuck")
         assert dying.compile.state == pb.COMPILE_STATE_UPLOADING
         cluster.registry().kill()
         worker = gates.worker(blockers[0])
