@@ -78,13 +78,13 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], Inputs]] = {
     "convnext": (
         "ConvNextForImageClassification",
         "ConvNextConfig",
-        {"hidden_sizes": [8], "depths": [1], "num_stages": 1},
+        {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
         images,
     ),
     "resnet": (
         "ResNetForImageClassification",
         "ResNetConfig",
-        {"hidden_sizes": [8], "depths": [1], "embedding_size": 8, "layer_type": "basic"},
+        {"hidden_sizes": [8, 16], "depths": [1, 1], "embedding_size": 8},
         images,
     ),
 }
