@@ -25,12 +25,13 @@ starts again there may take as long, with its workers."""
 
 
 def set_variables() -> None:
-    """What clusters of this session start with: a token, which Ray would write into HOME, and no step back for its processes,
-    which on a busy machine would come after everything else."""
+    """What clusters of this session start with: a token, which Ray would write into HOME, no step back for its processes,
+    which on a busy machine would come after everything else, and no end for its workers when others take the memory."""
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     os.environ["RAY_AUTH_MODE"] = "token"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 -- Ray writes it so
+    os.environ["RAY_memory_monitor_refresh_ms"] = "0"  # noqa: SIM112
 
 
 _Started = TypeVar("_Started")

@@ -1,5 +1,6 @@
 """Graphs of a job that are held while they are compiled, until the test lets them go."""
 
+import contextlib
 from pathlib import Path
 
 import psutil
@@ -25,15 +26,19 @@ class Gates:
         return fault(self._folder, _MOST_COMPILES, *steps)
 
     def worker(self, key: str, job: Running | None = None) -> psutil.Process:
-        """The one that has the graph, once one has. The next call finds the next one. ``job``: fails when this ends before."""
+        """The one that has the graph, once one that lives has. The next call finds the next one. ``job``: fails when this ends
+        before."""
         pid, what = self._folder / f"{key}.pid", f"a worker has {key}"
-        if job is None:
-            wait_until(pid.exists, what, CONNECTED_S)
-        else:
-            job.until(pid.exists, what)
-        found = psutil.Process(int(pid.read_text()))
-        pid.unlink()
-        return found
+        taken = pid.with_suffix(".taken")
+        while True:
+            if job is None:
+                wait_until(pid.exists, what, CONNECTED_S)
+            else:
+                job.until(pid.exists, what)
+            pid.rename(taken)
+            # One that is gone by now had the graph from whatever was killed before, a registry for instance.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                return psutil.Process(int(taken.read_text()))
 
     def close(self, key: str) -> None:
         """Hold the graph again whenever a worker begins it."""
