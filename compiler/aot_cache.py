@@ -21,6 +21,7 @@ from inductord.compiler.client import Client
 from inductord.compiler.cut_log import note_key
 from inductord.compiler.keys import make_key
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.remote_caches import CacheResult, RemoteCache
 from inductord.compiler.settings import RankSettings
 from inductord.compiler.telemetry import Telemetry
 from inductord.compiler.unavailable import Unavailable, as_unavailable
@@ -65,7 +66,7 @@ class AotCache:
 
     def get(self, cache: str, key: str) -> bytes | None:
         """The value that PyTorch asks for, or None."""
-        if cache == remote_cache.AOTAUTOGRAD:
+        if cache == RemoteCache.AOTAUTOGRAD:
             taken = self.take(cache, key)
             return None if taken is None else taken[0]
         if not self._wanted():
@@ -75,7 +76,7 @@ class AotCache:
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a cache, PyTorch goes on without
             self.failed(cache, "read", error)
             return None
-        self._count(cache, "miss" if value is None else "hit")
+        self._count(cache, CacheResult.MISS if value is None else CacheResult.HIT)
         return value
 
     def take(self, cache: str, key: str) -> tuple[bytes, list[remote_cache.Named]] | None:
@@ -85,22 +86,22 @@ class AotCache:
         try:
             value = self._get(cache, self._place(key))
             if value is None:
-                self._count(cache, "miss")
+                self._count(cache, CacheResult.MISS)
                 return None
             entry = pb.AotEntry.FromString(value)
             graphs = [self._fetch(graph) for graph in entry.graphs]
         except _Gone:
-            self._count(cache, "miss")
+            self._count(cache, CacheResult.MISS)
             return None
         except Exception as error:  # noqa: BLE001 - as above
             self.failed(cache, "read", error)
             return None
-        self._count(cache, "hit")
+        self._count(cache, CacheResult.HIT)
         return entry.content, graphs
 
     def put(self, cache: str, key: str, value: bytes) -> None:
         """Keep what PyTorch made."""
-        if cache == remote_cache.AOTAUTOGRAD:
+        if cache == RemoteCache.AOTAUTOGRAD:
             self._keep(cache, key, lambda: self._with_graphs(value, remote_cache.named_graphs(value)))
         else:
             self._keep(cache, key, lambda: value)
@@ -115,14 +116,14 @@ class AotCache:
         try:
             kept = make()
             if kept is None or len(kept) > _MAX_VALUE:
-                self._count(cache, "skipped")
+                self._count(cache, CacheResult.SKIPPED)
                 return
             request = pb.PutBlobRequest(cache=cache, key=self._place(key), value=kept)
             try:
                 answer = CacheServiceStub(self._connected()).PutBlob(request, timeout=_TIMEOUT_S)
             except grpc.RpcError as error:
                 raise as_unavailable(error) from error
-            self._count(cache, "kept" if answer.kept else "skipped")
+            self._count(cache, CacheResult.KEPT if answer.kept else CacheResult.SKIPPED)
         except Exception as error:  # noqa: BLE001 - as above
             self.failed(cache, "written", error)
 
@@ -201,19 +202,19 @@ class AotCache:
                 found[key] = graph
         return found
 
-    def _count(self, cache: str, what: str) -> None:
-        self._telemetry.remote_cache(f"{cache} {what}")
+    def _count(self, cache: str, result: CacheResult) -> None:
+        self._telemetry.remote_cache(f"{cache} {result}")
 
     def skipped(self, cache: str, message: str) -> None:
         """Count and log, at level info, that something is not kept."""
-        self._count(cache, "skipped")
+        self._count(cache, CacheResult.SKIPPED)
         log.info("inductord: nothing is kept in the cache %s: %s", cache, message)
 
     def failed(self, cache: str, what: str, error: Exception) -> None:
         """Count and log, at level info, that an entry could not be used."""
         if isinstance(error, Unavailable) and error.reason is Fallback.DAEMON_SILENT:
             self._avoid_until = time.monotonic() + _AVOID_SILENT_S
-        self._count(cache, "failed")
+        self._count(cache, CacheResult.FAILED)
         log.info("inductord: an entry of the cache %s cannot be %s: %s", cache, what, error)
 
 

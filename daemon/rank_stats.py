@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from inductord.compiler.reasons import Fallback
 from inductord.compiler.regions.reasons import RegionResult, WholeReason
+from inductord.compiler.remote_caches import CacheResult, RemoteCache
 from inductord.v1.compiler_pb2 import RankStats
 
 OTHER = "other"
@@ -38,6 +39,7 @@ BY_LABEL: Mapping[str, frozenset[str]] = MappingProxyType(
         "fallbacks": frozenset(Fallback),
         "regions": frozenset(RegionResult),
         "whole_graphs": frozenset(WholeReason),
+        "remote_caches": frozenset(f"{cache} {result}" for cache in (*RemoteCache, OTHER) for result in CacheResult),
     }
 )
 """Counts by label, each with its closed set."""
@@ -68,9 +70,17 @@ def bounded(stats: RankStats) -> RankStats:
     for field, known in BY_LABEL.items():
         counts = getattr(kept, field)
         for label, count in getattr(stats, field).items():
-            label = label if label in known else OTHER
+            label = _known(label, known)
             counts[label] = min(counts[label] + count, _MOST)
     return kept
+
+
+def _known(label: str, known: frozenset[str]) -> str:
+    """A label of the closed set. PyTorch names some caches by a digest; what became of their entries is known all the same."""
+    if label in known:
+        return label
+    general = f"{OTHER} {label.rpartition(' ')[2]}"
+    return general if general in known else OTHER
 
 
 def difference(now: RankStats, before: RankStats) -> RankStats:

@@ -172,7 +172,9 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             shared=shared,
             traces=traces,
         )
-        live = LiveCollector(lambda: _snapshot(dispatcher, pool, store, accounts, metrics), asyncio.get_running_loop())
+        live = LiveCollector(
+            lambda: _snapshot(dispatcher, pool, store, cache, accounts, metrics), asyncio.get_running_loop()
+        )
         metrics_address = await _export(config.metrics_address, registry, live, stack)
         activity = Activity(time.monotonic)
         server = _server(Interceptor(metrics, activity, listener.gate), config)
@@ -209,7 +211,7 @@ async def _running(config: DaemonConfig, stop: StopRequest) -> AsyncIterator[End
             ),
             server,
         )
-        tuning_pb2_grpc.add_TuningServiceServicer_to_server(TuningService(Tunings(store)), server)
+        tuning_pb2_grpc.add_TuningServiceServicer_to_server(TuningService(Tunings(store), metrics.tuned), server)
         cache_pb2_grpc.add_CacheServiceServicer_to_server(cache, server)
         servicer = health_aio.HealthServicer()
         for service in _SERVICES:
@@ -284,7 +286,9 @@ async def _export(
     return exporter.address
 
 
-def _snapshot(dispatcher: Dispatcher, pool: ChosenPool, store: Store, accounts: Accounts, metrics: Metrics) -> Snapshot:
+def _snapshot(
+    dispatcher: Dispatcher, pool: ChosenPool, store: Store, cache: CacheService, accounts: Accounts, metrics: Metrics
+) -> Snapshot:
     running = dispatcher.running()
     return Snapshot(
         pool=pool.status(),
@@ -293,6 +297,7 @@ def _snapshot(dispatcher: Dispatcher, pool: ChosenPool, store: Store, accounts: 
         uploading=sum(entry.flight.state == COMPILE_STATE_UPLOADING for entry in running),
         waiting=dispatcher.waiting,
         graph_bytes=dispatcher.graphs.pending_bytes,
+        cache_failures=cache.failures,
         loads=metrics.loads,
         load_seconds=metrics.load_seconds,
         jobs=gather(accounts.recent(LINGER_S), dispatcher.waiting_ranks(), metrics.ranks.labels),

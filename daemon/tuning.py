@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import enum
 import hashlib
 from collections.abc import AsyncIterator
 
@@ -13,6 +14,17 @@ MAX_KERNELS = 4096
 """Kernels that may be tuned at once."""
 
 _NOT_A_GRAPH = "tuning"
+
+
+class TuningResult(enum.StrEnum):
+    """How a rank came to the choice for a kernel. Values are stable, as labels."""
+
+    FOUND = "found"
+    # Somebody was measuring, and its choice came.
+    JOINED = "joined"
+    MEASURED = "measured"
+    # The rank went away, was silent or refused; the next one that asks measures.
+    FAILED = "failed"
 
 
 class Tunings:

@@ -165,11 +165,17 @@ def made() -> Dashboard:
                     ),
                     lines(
                         "Evictions and damage",
-                        "Entries that had to leave, artifacts found damaged, writes that the disk did not take.",
+                        "Entries that had to leave, artifacts found damaged, writes that the disk did not take, imports that "
+                        "were refused, and a file of PyTorch's remote caches that was of no use.",
                         [
                             Query(_rate("inductord_store_evictions_total", "reason"), "evicted: {{reason}}"),
                             Query(_rate("inductord_store_quarantined_total"), "quarantined"),
                             Query(_rate("inductord_store_write_failures_total"), "write failures"),
+                            Query(
+                                _rate("inductord_store_imports_total", "result", ',result!~"stored|present"'),
+                                "import: {{result}}",
+                            ),
+                            Query(_rate("inductord_cache_failures_total"), "remote caches"),
                         ],
                         unit="ops",
                     ),
@@ -184,6 +190,7 @@ def made() -> Dashboard:
                         [Query(_rate("inductord_shared_store_reads_total", "result"), "{{result}}")],
                         unit="ops",
                         stacked=True,
+                        width=6,
                     ),
                     lines(
                         "Written",
@@ -191,6 +198,14 @@ def made() -> Dashboard:
                         [Query(_rate("inductord_shared_store_writes_total", "result"), "{{result}}")],
                         unit="ops",
                         stacked=True,
+                        width=6,
+                    ),
+                    lines(
+                        "Bytes read and written",
+                        "Bytes of artifacts, in from the shared store and out to it.",
+                        [Query(_rate("inductord_shared_store_bytes_total", "direction"), "{{direction}}")],
+                        unit="Bps",
+                        width=6,
                     ),
                     lines(
                         "To be written and left alone",
@@ -202,6 +217,7 @@ def made() -> Dashboard:
                                 "resting: {{operation}}",
                             ),
                         ],
+                        width=6,
                     ),
                 ],
             ),
@@ -215,17 +231,20 @@ def made() -> Dashboard:
                             Query(f"sum by (state) (inductord_workers{{{NODE}}})", "{{state}}"),
                             Query(f"sum(inductord_workers_max{{{NODE}}})", "most"),
                         ],
+                        width=6,
                     ),
                     lines(
                         "Use and saturation",
-                        "Part of the workers that are busy, and graphs that wait for one.",
+                        "Part of the workers that are busy, graphs that wait for one, and graphs that are being uploaded.",
                         [
                             Query(
                                 f'sum(inductord_workers{{{NODE},state="busy"}}) / sum(inductord_workers_max{{{NODE}}})',
                                 "busy",
                             ),
                             Query(f"sum(inductord_queue_depth{{{NODE}}})", "queue"),
+                            Query(f"sum(inductord_uploads{{{NODE}}})", "uploads"),
                         ],
+                        width=6,
                     ),
                     lines(
                         "Worker failures",
@@ -233,6 +252,15 @@ def made() -> Dashboard:
                         [Query(_rate("inductord_worker_failures_total", "reason"), "{{reason}}")],
                         unit="cps",
                         stacked=True,
+                        width=6,
+                    ),
+                    lines(
+                        "Tuning",
+                        "Kernels that ranks wanted tuned, by how they came to a choice; measuring takes time on a device.",
+                        [Query(_rate("inductord_kernel_tunings_total", "result"), "{{result}}")],
+                        unit="cps",
+                        stacked=True,
+                        width=6,
                     ),
                 ],
             ),
@@ -248,7 +276,8 @@ def made() -> Dashboard:
                     ),
                     lines(
                         "RPCs that failed",
-                        "By status code; calls refused because of who made them, by reason; TLS handshakes that failed.",
+                        "By status code; calls refused because of who made them, by reason; TLS handshakes that failed; "
+                        "changed files of tokens, certificates or keys that cannot be read.",
                         [
                             Query(_rate("grpc_server_handled_total", "grpc_code", ',grpc_code!="OK"'), "{{grpc_code}}"),
                             Query(_rate("inductord_auth_failures_total", "reason"), "refused: {{reason}}"),
@@ -257,6 +286,7 @@ def made() -> Dashboard:
                                 f" - {_rate('inductord_tls_connections_sound_total')}, 0)",
                                 "refused: TLS handshake",
                             ),
+                            Query(_rate("inductord_auth_reload_failures_total"), "files not reloaded"),
                         ],
                         unit="reqps",
                         stacked=True,

@@ -121,6 +121,23 @@ def made() -> Dashboard:
                         ],
                     ),
                     lines(
+                        "Caches of results",
+                        "Entries of PyTorch's remote caches, and of traced regions: a hit spares a job the work of tracing.",
+                        [
+                            Query(
+                                f"sum by (result) (rate(inductord_remote_cache_entries_total{{{NODE}}}[$__rate_interval]))",
+                                "{{result}}",
+                            )
+                        ],
+                        unit="cps",
+                        stacked=True,
+                    ),
+                ],
+            ),
+            (
+                "Regions",
+                [
+                    lines(
                         "Regions",
                         "Graphs by what became of their repeated regions.",
                         [
@@ -131,6 +148,28 @@ def made() -> Dashboard:
                         ],
                         unit="cps",
                         stacked=True,
+                    ),
+                    lines(
+                        "Pieces",
+                        "Pieces that graphs were cut into, and those that were distinct within their graph.",
+                        [
+                            Query(f"sum(rate(inductord_region_pieces_total{{{NODE}}}[$__rate_interval]))", "pieces"),
+                            Query(
+                                f"sum(rate(inductord_region_distinct_total{{{NODE}}}[$__rate_interval]))", "distinct"
+                            ),
+                        ],
+                        unit="cps",
+                    ),
+                    bars(
+                        "Graphs compiled whole",
+                        "Graphs of Dynamo that were not cut into regions in the chosen time, by reason.",
+                        [
+                            Query(
+                                "topk(10, round(sum by (reason) (increase("
+                                f"inductord_whole_graphs_total{{{NODE}}}[$__range]))))",
+                                "{{reason}}",
+                            )
+                        ],
                     ),
                 ],
             ),
@@ -176,18 +215,6 @@ def made() -> Dashboard:
             (
                 "Nodes and jobs",
                 [
-                    bars(
-                        "Graphs compiled whole",
-                        "Graphs of Dynamo that were not cut into regions in the chosen time, by reason.",
-                        [
-                            Query(
-                                "topk(10, round(sum by (reason) (increase("
-                                f"inductord_whole_graphs_total{{{NODE}}}[$__range]))))",
-                                "{{reason}}",
-                            )
-                        ],
-                        width=6,
-                    ),
                     lines(
                         "Compiles by node",
                         "Compiles that workers started.",
@@ -199,14 +226,12 @@ def made() -> Dashboard:
                         ],
                         unit="cps",
                         stacked=True,
-                        width=6,
                     ),
                     lines(
                         "Ranks waiting by job",
                         "Ranks that wait for an artifact.",
                         [Query(f"sum by (job) (inductord_job_waiting_ranks{{{NODE}}})", "{{job}}")],
                         stacked=True,
-                        width=6,
                     ),
                     bars(
                         "Skew between ranks",
@@ -220,7 +245,6 @@ def made() -> Dashboard:
                             )
                         ],
                         unit="s",
-                        width=6,
                     ),
                 ],
             ),

@@ -152,8 +152,14 @@ def made() -> Dashboard:
                     ),
                     lines(
                         "Faults in the cluster",
-                        "Second tries after a worker was lost, daemons that fell silent, artifacts gone with their node.",
+                        "Workers that did not end by themselves, second tries after that, daemons that fell silent, artifacts "
+                        "gone with their node.",
                         [
+                            Query(
+                                "max by (reason) (rate("
+                                f"inductord_cluster_worker_failures_total{{{NODE}}}[$__rate_interval]))",
+                                "worker: {{reason}}",
+                            ),
                             Query(f"max(rate(inductord_cluster_retries_total{{{NODE}}}[$__rate_interval]))", "retries"),
                             Query(
                                 f"max(rate(inductord_cluster_silent_daemons_total{{{NODE}}}[$__rate_interval]))",

@@ -23,9 +23,6 @@ from inductord.compiler.adapter import moving, shared_objects
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.payload import Artifact
 
-AOTAUTOGRAD = "autograd-experimental"
-"""PyTorch's name for its cache of AOTAutograd's results."""
-
 _REDIS = ("TORCHINDUCTOR_REDIS_URL", "TORCHINDUCTOR_REDIS_HOST")
 
 

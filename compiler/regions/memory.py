@@ -14,8 +14,9 @@ from inductord.compiler.adapter.remote_cache import Named
 from inductord.compiler.regions.compose import Region
 from inductord.compiler.regions.convention import Backward, Convention, Kind, Layout, Origin
 from inductord.compiler.regions.cut import Source
+from inductord.compiler.remote_caches import RemoteCache
 
-CACHE = "regions"
+CACHE = RemoteCache.REGIONS
 """Under this name the daemon keeps them, and reports count them."""
 
 

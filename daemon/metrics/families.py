@@ -22,7 +22,8 @@ from inductord.daemon.metrics.ranks import RankMetrics
 from inductord.daemon.metrics.shared import SharedMetrics
 from inductord.daemon.rank_stats import OTHER
 from inductord.daemon.store import EvictReason, ReadTier
-from inductord.v1 import admin_pb2, compiler_pb2
+from inductord.daemon.tuning import TuningResult
+from inductord.v1 import admin_pb2, cache_pb2, compiler_pb2, tuning_pb2
 from inductord.v1.compiler_pb2 import CompileFailure, FailureKind, GraphKind, RankStats, Requester
 from inductord.worker.failures import WorkerFailure
 
@@ -82,7 +83,9 @@ CODES = (
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.PERMISSION_DENIED,
 )
-"""Those that the protos name, and what gRPC itself says. Others appear when they happen."""
+"""Those that the protos name, and what gRPC itself says. Others appear when they happen, as all of `_PEOPLES` but OK do: they
+would be a tenth of a scrape."""
+_PEOPLES = admin_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name
 FAILURES = [_label(name, "FAILURE_KIND_") for name, _ in FailureKind.items()]
 
 
@@ -178,6 +181,12 @@ class Metrics:
             "Changed files of tokens, certificates or keys that could not be read; the old ones stay in force.",
             registry=registry,
         )
+        self.tunings = Counter(
+            "inductord_kernel_tunings",
+            "Kernels that ranks wanted tuned, by how they came to a choice; only measured ones cost time on a device.",
+            ["result"],
+            registry=registry,
+        )
         rpc_labels = ["grpc_type", "grpc_service", "grpc_method"]
         self.rpc_started = Counter("grpc_server_started", "RPCs started.", rpc_labels, registry=registry)
         self.rpc_handled = Counter(
@@ -234,6 +243,10 @@ class Metrics:
         """The pool lost a worker."""
         self.worker_failures.labels(reason if reason in set(WorkerFailure) else OTHER).inc()
 
+    def tuned(self, result: TuningResult) -> None:
+        """A rank came to the choice for a kernel, or did not."""
+        self.tunings.labels(result).inc()
+
     def auth_failed(self, reason: AuthFailure) -> None:
         """A call was refused because of who made it."""
         self.auth_failures.labels(reason).inc()
@@ -278,10 +291,11 @@ class Metrics:
         _make(self.worker_failures, (*WorkerFailure, OTHER))
         _make(self.compile_failures, FAILURES)
         _make(self.auth_failures, AuthFailure)
+        _make(self.tunings, TuningResult)
         for labels in _methods():
             self.rpc_started.labels(*labels)
             self.rpc_handling.labels(*labels)
-            for code in CODES:
+            for code in CODES[:1] if labels[1] == _PEOPLES else CODES:
                 self.rpc_handled.labels(*labels, code.name)
         for kind in KINDS:
             for outcome in OUTCOMES:
@@ -296,7 +310,7 @@ def rpc_type(client_streaming: bool, server_streaming: bool) -> str:
 
 
 def _methods() -> Iterator[tuple[str, str, str]]:
-    for file in (compiler_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR):
+    for file in (compiler_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR, tuning_pb2.DESCRIPTOR, cache_pb2.DESCRIPTOR):
         for service in file.services_by_name.values():
             for method in service.methods:
                 yield rpc_type(method.client_streaming, method.server_streaming), service.full_name, method.name

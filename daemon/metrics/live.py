@@ -8,7 +8,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
-from prometheus_client.core import GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -31,6 +31,7 @@ class Snapshot:
     uploading: int
     waiting: int
     graph_bytes: int
+    cache_failures: int
     loads: int
     load_seconds: float
     jobs: Mapping[str, job_gauges.JobGauges]
@@ -58,7 +59,7 @@ class LiveCollector(Collector):
 
 def described() -> Iterator[Metric]:
     """The families of a daemon that does nothing."""
-    yield from _families(Snapshot(PoolStatus(), StoreStatus(), 0, 0, 0, 0, 0, 0.0, {OTHER: job_gauges.JobGauges()}))
+    yield from _families(Snapshot(PoolStatus(), StoreStatus(), 0, 0, 0, 0, 0, 0, 0.0, {OTHER: job_gauges.JobGauges()}))
 
 
 def _families(now: Snapshot) -> Iterator[Metric]:
@@ -73,9 +74,19 @@ def _families(now: Snapshot) -> Iterator[Metric]:
         ("inductord_store_max_bytes", "Most bytes that the store may have.", now.store.max_bytes),
         ("inductord_store_memory_bytes", "Bytes of artifacts in memory.", now.store.memory_bytes),
         ("inductord_workers_max", "Most workers that the pool may have.", now.pool.max_workers),
+        (
+            "inductord_pool_devices",
+            "Devices on which workers can measure: those that they hold, and free ones.",
+            now.pool.devices,
+        ),
         ("inductord_pool_degraded", "1 while the pool is not the one that was asked for.", bool(now.pool.note)),
     ):
         yield GaugeMetricFamily(name, text, value=value)
+    yield CounterMetricFamily(
+        "inductord_cache_failures",
+        "Times that the file of PyTorch's remote caches could not be read or written, or began anew.",
+        value=now.cache_failures,
+    )
     workers = GaugeMetricFamily("inductord_workers", "Workers by state.", labels=["state"])
     for state, count in (("starting", now.pool.starting), ("idle", now.pool.idle), ("busy", now.pool.busy)):
         workers.add_metric([state], count)

@@ -12,7 +12,7 @@ from inductord.compiler.regions.reasons import RegionResult, WholeReason
 from inductord.daemon.metrics.buckets import COMPILE_BUCKETS
 from inductord.daemon.metrics.exemplars import exemplar
 from inductord.daemon.metrics.job_labels import JobLabels
-from inductord.daemon.rank_stats import OTHER, PHASES
+from inductord.daemon.rank_stats import BY_LABEL, OTHER, PHASES
 from inductord.v1.compiler_pb2 import RankStats, Requester
 
 RESULTS = {"hit": "hits", "joined": "joined", "led": "led"}
@@ -46,6 +46,12 @@ class RankMetrics:
         )
         self.region_distinct = Counter(
             "inductord_region_distinct", "Those of the pieces that were distinct within their graph.", registry=registry
+        )
+        self.remote_caches = Counter(
+            "inductord_remote_cache_entries",
+            "Entries of PyTorch's remote caches, and of traced regions, that ranks asked for or made, by what became of them.",
+            ["cache", "result"],
+            registry=registry,
         )
         self.recompiles = Counter(
             "inductord_recompiles", "Frames that Dynamo compiled again, from the ranks' reports.", registry=registry
@@ -92,6 +98,8 @@ class RankMetrics:
             self.regions.labels(result)
         for why in (*WholeReason, OTHER):
             self.whole_graphs.labels(why)
+        for what in (*sorted(BY_LABEL["remote_caches"]), OTHER):
+            self.remote_caches.labels(*_cache_and_result(what))
         for phase in PHASES:
             self.phase_duration.labels(phase)
         self._job(OTHER)
@@ -104,6 +112,8 @@ class RankMetrics:
             self.regions.labels(result).inc(count)
         for reason, count in new.whole_graphs.items():
             self.whole_graphs.labels(reason).inc(count)
+        for what, count in new.remote_caches.items():
+            self.remote_caches.labels(*_cache_and_result(what)).inc(count)
         self.region_pieces.inc(new.region_pieces)
         self.region_distinct.inc(new.region_distinct)
         self.recompiles.inc(new.recompiles)
@@ -140,3 +150,8 @@ class RankMetrics:
 
     def _by_job(self) -> tuple[Counter, ...]:
         return self.job_fallbacks, self.job_recompiles, self.job_guard_failures, self.job_saved
+
+
+def _cache_and_result(label: str) -> tuple[str, str]:
+    cache, _, result = label.partition(" ")
+    return cache, result or OTHER

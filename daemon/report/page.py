@@ -20,7 +20,7 @@ from inductord.daemon.report.facts import PARTS, Facts, RankFacts, compile_time,
 from inductord.daemon.report.gather import Report
 from inductord.daemon.report.marks import LEGEND, RANK_KINDS, WORKER_KINDS, Area, Lane, Mark
 from inductord.daemon.report.scale import WIDTH, Scale
-from inductord.daemon.report.totals import regions_in_words
+from inductord.daemon.report.totals import caches_in_words, regions_in_words
 
 _MOST_GRAPHS = 40
 _MOST_RANKS = 40
@@ -60,6 +60,7 @@ def render(report: Report) -> str:
         legend=_legend([*rank_lanes, *worker_lanes]),
         headline=headline(report, facts),
         regions=regions_in_words(report.totals),
+        caches=caches_in_words(report.totals),
         slowest=sorted(facts.graphs, key=lambda graph: (-compile_time(graph.compile), -graph.waited))[:_MOST_GRAPHS],
         ranks=sorted(facts.ranks, key=lambda rank: -rank.seconds)[:_MOST_RANKS],
         most=max((rank.seconds for rank in facts.ranks), default=0.0),

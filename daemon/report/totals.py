@@ -44,6 +44,7 @@ class RunReport:
     ``compiles``: how many compiles the daemon ran for this job; when it cannot be asked, how many the ranks caused.
     ``regions``: graphs of Dynamo by what became of them (``RegionResult``); ``whole_graphs``: by why they were not cut
     (``WholeReason``); ``region_pieces``, ``region_distinct``: pieces of those that were, and distinct ones within each.
+    ``remote_caches``: entries of PyTorch's remote caches by cache and what became of them (``compiler.remote_caches``).
     ``notes``: what the numbers leave out, as sentences for people.
     """
 
@@ -65,13 +66,14 @@ class RunReport:
     whole_graphs: Mapping[str, int]
     region_pieces: int
     region_distinct: int
+    remote_caches: Mapping[str, int]
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
         """For scripts; field names are stable."""
         return {
             **{field.name: getattr(self, field.name) for field in dataclasses.fields(self)},
-            **{name: dict(getattr(self, name)) for name in ("fallbacks", "regions", "whole_graphs")},
+            **{name: dict(getattr(self, name)) for name in ("fallbacks", "regions", "whole_graphs", "remote_caches")},
             "fallbacks_total": sum(self.fallbacks.values()),
             "notes": list(self.notes),
         }
@@ -167,6 +169,7 @@ def _report(job: str, total: RankStats, seen: int, world: int, daemon: JobSummar
         whole_graphs=_most_first(total.whole_graphs),
         region_pieces=total.region_pieces,
         region_distinct=total.region_distinct,
+        remote_caches=_most_first(rank_stats.bounded(total).remote_caches),
         notes=tuple(said),
     )
 
@@ -188,6 +191,8 @@ def as_text(report: RunReport) -> list[str]:
         ]
     if regions := regions_in_words(report):
         lines.append(f"  regions    {regions}")
+    if caches := caches_in_words(report):
+        lines.append(f"  caches     {caches}")
     total = sum(report.fallbacks.values())
     if total:
         local = words.duration(report.local_compile_seconds)
@@ -207,6 +212,18 @@ def as_text(report: RunReport) -> list[str]:
             break_on_hyphens=False,
         )
     return lines
+
+
+def caches_in_words(report: RunReport) -> str:
+    """What became of entries of PyTorch's remote caches; empty when ranks asked for none."""
+    by_cache: dict[str, list[str]] = {}
+    for what, number in report.remote_caches.items():
+        cache, _, result = what.partition(" ")
+        by_cache.setdefault(cache, []).append(f"{number} {words.plain(result)}".rstrip())
+    said = [f"{words.plain(cache)} {', '.join(counts)}" for cache, counts in by_cache.items()]
+    if said and report.ranks > 1:
+        said.append("summed over the ranks")
+    return "; ".join(said)
 
 
 def regions_in_words(report: RunReport) -> str:

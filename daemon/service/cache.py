@@ -26,6 +26,11 @@ class CacheService(CacheServiceServicer):
         self._cache = cache
         self._thread = ThreadPoolExecutor(1, "inductord-cache")
 
+    @property
+    def failures(self) -> int:
+        """How often the file was of no use."""
+        return self._cache.failures
+
     async def GetBlob(self, request: pb.GetBlobRequest, context: _Context) -> pb.GetBlobResponse:
         """A value."""
         place = _place(request.cache, request.key)

@@ -1,7 +1,7 @@
 """TuningService: translates between the stream's messages and who tunes what."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
@@ -11,7 +11,7 @@ from inductord.daemon.errors import GaveUp, InvalidRequest, OverLimit
 from inductord.daemon.orders import check_key, check_requester
 from inductord.daemon.store import ArtifactTooLarge
 from inductord.daemon.tenancy import scoped
-from inductord.daemon.tuning import Tunings
+from inductord.daemon.tuning import TuningResult, Tunings
 from inductord.v1.tuning_pb2 import LeadTuning, OpenTuning, TuneRequest, TuneResponse, TuningRecord
 from inductord.v1.tuning_pb2_grpc import TuningServiceServicer
 
@@ -25,31 +25,39 @@ _Requests = AsyncIterator[TuneRequest]
 
 
 class TuningService(TuningServiceServicer):
-    """What ranks ask before they measure kernels."""
+    """What ranks ask before they measure kernels. ``ended``: told how each of them came to its choice."""
 
-    def __init__(self, tunings: Tunings) -> None:
+    def __init__(self, tunings: Tunings, ended: Callable[[TuningResult], None]) -> None:
         self._tunings = tunings
+        self._ended = ended
 
     async def Tune(self, request_iterator: _Requests, context: _Context) -> AsyncIterator[TuneResponse]:
         """The choice for one kernel."""
         opening = _opening(await _next(request_iterator, _OPEN_SECONDS))
         key = scoped(current_caller().tenant, check_key(opening.key))
         job = check_requester(opening.requester).job
-        while True:
-            if (kept := await self._tunings.record(key)) is not None:
-                yield TuneResponse(record=TuningRecord.FromString(kept))
-                return
-            async with self._tunings.turn(key, opening.device[:_MAX_DEVICE]) as leads:
-                if not leads:
-                    continue
-                yield TuneResponse(lead=LeadTuning())
-                record = _record(await _next(request_iterator, _LEAD_SECONDS))
-                try:
-                    kept = await self._tunings.publish(key, record, job)
-                except ArtifactTooLarge as error:
-                    raise OverLimit(str(error)) from error
-                yield TuneResponse(record=TuningRecord.FromString(kept))
-                return
+        result, kept_result = TuningResult.FAILED, TuningResult.FOUND
+        try:
+            while True:
+                if (kept := await self._tunings.record(key)) is not None:
+                    result = kept_result
+                    yield TuneResponse(record=TuningRecord.FromString(kept))
+                    return
+                async with self._tunings.turn(key, opening.device[:_MAX_DEVICE]) as leads:
+                    if not leads:
+                        kept_result = TuningResult.JOINED
+                        continue
+                    yield TuneResponse(lead=LeadTuning())
+                    record = _record(await _next(request_iterator, _LEAD_SECONDS))
+                    try:
+                        kept = await self._tunings.publish(key, record, job)
+                    except ArtifactTooLarge as error:
+                        raise OverLimit(str(error)) from error
+                    result = TuningResult.MEASURED
+                    yield TuneResponse(record=TuningRecord.FromString(kept))
+                    return
+        finally:
+            self._ended(result)
 
 
 async def _next(requests: _Requests, seconds: float) -> TuneRequest:

@@ -58,6 +58,10 @@ async def one_rank(address: str, job: str, number: int, ranks: int, graphs: int,
                 stats.load_seconds += numbers.uniform(0.02, 0.08) * pace
                 stats.first_launch_seconds += numbers.uniform(0.01, 0.2) * pace
             stats.regions[("composed", "whole", "composed")[graph % 3]] += 1
+            stats.whole_graphs["too_small"] += graph % 3 == 1
+            stats.region_pieces += 34 * (graph % 3 != 1)
+            stats.region_distinct += 4 * (graph % 3 != 1)
+            stats.remote_caches["autograd-experimental hit" if seed > 3 else "autograd-experimental miss"] += 1
             stats.requests += 1
             stats.dynamo_seconds += dynamo
             stats.aot_seconds += dynamo * numbers.uniform(0.5, 0.8)

@@ -124,15 +124,19 @@ def test_each_fallback_is_explained(reason: str) -> None:
     assert phrase(reason) in text
 
 
-def test_what_became_of_graphs_where_regions_were_on_is_said_once() -> None:
+def test_what_became_of_graphs_and_of_entries_of_caches_is_said_once() -> None:
     sums = pb.RankStats(
         regions={"composed": 2, "whole": 1, "off": 1}, whole_graphs={"alias": 1}, region_pieces=18, region_distinct=8
     )
+    sums.remote_caches["regions hit"] = 3
     timeline = Timeline(job=JobSummary(job="j", ranks=2, sum=sums), taken_unix=NOW)
     words = "2 graphs cut into 18 pieces, 8 distinct; 1 graph compiled whole (1 × alias)"
     assert "".join(seen(page.render(of_daemon(timeline))).text).count(words) == 1
     del timeline.job.sum.whole_graphs["alias"], timeline.job.sum.regions["composed"]
     assert "Regions:" not in page.render(of_daemon(timeline))
+    assert "Caches of results: regions 3 hit; summed over the ranks." in page.render(of_daemon(timeline))
+    timeline.job.sum.remote_caches.clear()
+    assert "Caches of results:" not in page.render(of_daemon(timeline))
 
 
 def test_a_job_in_which_nothing_happened_has_a_page() -> None:

@@ -120,6 +120,20 @@ def test_fallbacks_are_explained_most_frequent_first() -> None:
     assert report.as_json()["fallbacks_total"] == 6
 
 
+def test_caches_say_what_became_of_their_entries() -> None:
+    found = {"autograd-experimental hit": 2, "autograd-experimental miss": 1, "regions kept": 4, "4f1d": 1}
+    ranks = [RankFile(rank, 2, stats(requests=1, hits=1, remote_caches=found)) for rank in range(2)]
+    report = make_report("j", ranks, daemon=None)
+    words = "autograd-experimental 4 hit, 2 miss; other 2; regions 8 kept; summed over the ranks"
+    assert sorted(words.split("; ")) == sorted(_caches(as_text(report)).split("; "))
+    assert report.as_json()["remote_caches"]["regions kept"] == 8
+
+
+def _caches(lines: list[str]) -> str:
+    (line,) = (line for line in lines if line.startswith("  caches"))
+    return line.removeprefix("  caches").strip()
+
+
 def test_the_report_fits_a_terminal() -> None:
     rank = RankFile(
         0, 8, stats(requests=99999, hits=33333, joined=33333, led=33333, saved_seconds=1e6, wait_seconds=1e5)

@@ -16,9 +16,11 @@ from support.rank import key_of, rank
 from support.scrape import page, samples, value
 
 from inductord.compiler.reasons import Fallback
+from inductord.compiler.remote_caches import CacheResult, RemoteCache
 from inductord.daemon.metrics.job_gauges import SHOWN
 from inductord.daemon.metrics.job_labels import MAX_LABELS, short
 from inductord.daemon.rank_stats import PHASES
+from inductord.daemon.tuning import TuningResult
 from inductord.v1 import compiler_pb2 as pb
 
 pytestmark = pytest.mark.wire
@@ -42,6 +44,17 @@ def test_all_label_sets_exist_from_the_start(daemon: DaemonProcess) -> None:
         assert value(seen, "inductord_job_rank_seconds", job="other", phase=phase, stat="max") == 0
     for result in ("composed", "whole", "off", "other"):
         assert value(seen, "inductord_regions_total", result=result) == 0
+    for result in CacheResult:
+        for cache in (*RemoteCache, "other"):
+            assert value(seen, "inductord_remote_cache_entries_total", cache=cache, result=result) == 0
+    for tuned in TuningResult:
+        assert value(seen, "inductord_kernel_tunings_total", result=tuned) == 0
+    for service, method in (("Tuning", "Tune"), ("Cache", "GetBlob")):
+        rpc = {"grpc_service": f"inductord.v1.{service}Service", "grpc_method": method}
+        kind = "bidi_stream" if method == "Tune" else "unary"
+        assert value(seen, "grpc_server_handled_total", grpc_type=kind, grpc_code="UNAVAILABLE", **rpc) == 0
+    assert value(seen, "inductord_cache_failures_total") == 0
+    assert value(seen, "inductord_pool_devices") == 0
     assert value(seen, "inductord_job_requests_total", job="other", result="hit") == 0
     assert value(seen, "inductord_pool_serving", pool="local") == 1
     assert value(seen, "inductord_pool_serving", pool="ray") == 0
@@ -58,7 +71,12 @@ async def test_counters_say_what_happened(daemon: DaemonProcess) -> None:
         await one.stub.ReportRank(
             pb.ReportRankRequest(
                 requester=pb.Requester(job="j", rank=3),
-                stats=pb.RankStats(hits=2, load_seconds=0.5, fallbacks={"daemon_busy": 2, "made up": 1}),
+                stats=pb.RankStats(
+                    hits=2,
+                    load_seconds=0.5,
+                    fallbacks={"daemon_busy": 2, "made up": 1},
+                    remote_caches={"regions hit": 3, "4f1d kept": 2, "4f1d made up": 1},
+                ),
             )
         )
     seen = samples(page(daemon))
@@ -76,6 +94,8 @@ async def test_counters_say_what_happened(daemon: DaemonProcess) -> None:
     assert value(seen, "inductord_store_bytes") == 5000
     assert value(seen, "inductord_fallback_total", reason="daemon_busy") == 2
     assert value(seen, "inductord_fallback_total", reason="other") == 1
+    for cache, result, count in (("regions", "hit", 3), ("other", "kept", 2), ("other", "other", 1)):
+        assert value(seen, "inductord_remote_cache_entries_total", cache=cache, result=result) == count
     assert value(seen, "inductord_load_duration_seconds_count") == 2
     assert value(seen, "inductord_load_duration_seconds_sum") == 0.5
     compile_rpc = {

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import grpc.aio
 import pytest
-from support.daemon import CHANNEL_OPTIONS, DaemonProcess
+from support.daemon import CHANNEL_OPTIONS, DaemonProcess, wait_until
 from support.pools import DEADLINE_S
+from support.scrape import nonzero
 
 from inductord.compiler.client import Client
 from inductord.compiler.tuning import Tuner
@@ -52,6 +53,11 @@ class Stream:
         self._call.cancel()
 
 
+def tuned(daemon: DaemonProcess) -> dict[str, int]:
+    """How ranks came to their choices, as the daemon counted it."""
+    return nonzero(daemon, "inductord_kernel_tunings_total")
+
+
 @contextlib.asynccontextmanager
 async def streams(address: str) -> AsyncIterator[TuningServiceStub]:
     async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
@@ -68,6 +74,9 @@ async def test_one_measures_and_the_others_take_its_choice(daemon: DaemonProcess
         assert [await leading.chosen(), await waiting.chosen()] == ["XBLOCK 8", "XBLOCK 8"]
         await later.open()
         assert await later.chosen() == "XBLOCK 8"
+    # The second may have been read when the choice was there already.
+    ends = ({"measured": 1, "joined": 1, "found": 1}, {"measured": 1, "found": 2})
+    wait_until(lambda: tuned(daemon) in ends, "each is counted")
 
 
 async def test_the_next_measures_when_the_leader_dies(daemon: DaemonProcess) -> None:
@@ -80,6 +89,7 @@ async def test_the_next_measures_when_the_leader_dies(daemon: DaemonProcess) -> 
         assert (await waiting.hear()).HasField("lead")
         await waiting.record("XBLOCK 1")
         assert await waiting.chosen() == "XBLOCK 1"
+    wait_until(lambda: tuned(daemon) == {"failed": 1, "measured": 1}, "each is counted")
 
 
 async def test_on_one_device_one_measures_at_a_time(daemon: DaemonProcess) -> None:
