@@ -11,7 +11,11 @@ from typing import Any
 import click
 import pytest
 import yaml
+from fsspec.registry import known_implementations
+from pydantic import ByteSize, TypeAdapter
 from support.manifests import (
+    COMBINED,
+    DEPLOYED,
     EXAMPLES,
     K8S,
     OVERLAYS,
@@ -31,6 +35,7 @@ from inductord.compiler.security import security_from
 from inductord.compiler.settings import from_environment
 from inductord.daemon.cli.app import inductord
 from inductord.daemon.config import ENV_PREFIX, DaemonConfig, load_config
+from inductord.worker.limits import Machine
 
 pytestmark = pytest.mark.k8s
 
@@ -38,6 +43,15 @@ SHARED = REPO.parent / "shared"
 # Kinds whose schema belongs to somebody else and is at hand in `SHARED`; of the others only the pods are checked.
 CUSTOM = {"RayCluster", "PodMonitor", "PrometheusRule"}
 UNCHECKED = {"Certificate", "Issuer", "JobSet", "PyTorchJob", "ClusterTrainingRuntime", "TrainJob"}
+
+
+JOB_LABELS = {
+    "job": "batch.kubernetes.io/job-name",
+    "jobset": "jobset.sigs.k8s.io/jobset-name",
+    "pytorchjob": "training.kubeflow.org/job-name",
+    "trainer": "jobset.sigs.k8s.io/jobset-name",
+}
+"""Where pods of a kind have their job's name. torchrun calls every job that names no rendezvous `none`."""
 
 
 def test_objects_fit_the_schemas_of_kubernetes(tmp_path: Path) -> None:
@@ -51,28 +65,28 @@ def test_objects_fit_the_schemas_of_kubernetes(tmp_path: Path) -> None:
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"pod-{index}"}, "spec": template["spec"]}
             for index, (_, template) in enumerate(pod_templates(each))
         ]
+    texts = sorted({yaml.safe_dump(each) for each in documents})  # most are in several of them
     file = tmp_path / "objects.yaml"
-    file.write_text(yaml.safe_dump_all(documents))
+    file.write_text("---\n".join(texts))
     done = subprocess.run(
         [tool("kubernetes-validate"), "--strict", str(file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (done.stdout + done.stderr).count(" passed ") == len(documents)
+    assert (done.stdout + done.stderr).count(" passed ") == len(texts)
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_custom_kinds_fit_their_definitions(overlay: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("root", ["overlays/prod", COMBINED[-1]])
+def test_custom_kinds_fit_their_definitions(root: str, tmp_path: Path) -> None:
     checker = SHARED / "tools" / "validate_crds.py"
     if not checker.exists():
         pytest.skip("the definitions of custom kinds are not in ../shared, they are no part of this project")
     file = tmp_path / "objects.yaml"
-    file.write_text(rendered(overlay := f"overlays/{overlay}"))
+    file.write_text(rendered(root))
     done = subprocess.run(
         [sys.executable, str(checker), str(SHARED / "crds"), str(file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
-    kinds = {each["kind"] for each in objects(overlay)}
-    assert {line.split()[2] for line in done.stdout.splitlines() if line.startswith("ok ")} >= kinds & CUSTOM
+    assert {line.split()[2] for line in done.stdout.splitlines() if line.startswith("ok ")} == CUSTOM
     skipped = {line.split()[2] for line in done.stdout.splitlines() if line.startswith("skip ")}
     assert skipped.isdisjoint(CUSTOM)
 
@@ -82,9 +96,9 @@ def settings_of(root: str) -> dict[str, str]:
     return data
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_daemon_takes_its_settings(overlay: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = settings_of(f"overlays/{overlay}")
+@pytest.mark.parametrize("root", DEPLOYED)
+def test_the_daemon_takes_its_settings(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_of(root)
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     config = load_config()
@@ -95,13 +109,13 @@ def test_the_daemon_takes_its_settings(overlay: str, monkeypatch: pytest.MonkeyP
         assert field in DaemonConfig.model_fields
         assert config.origins[field] == f"env {name}"
     # A drain fits into the time that Kubernetes gives.
-    grace = the(f"overlays/{overlay}", "DaemonSet")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    grace = the(root, "DaemonSet")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     assert config.drain_seconds < grace
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_commands_and_probes_exist(overlay: str) -> None:
-    (daemon,) = the(f"overlays/{overlay}", "DaemonSet")["spec"]["template"]["spec"]["containers"]
+@pytest.mark.parametrize("root", DEPLOYED)
+def test_commands_and_probes_exist(root: str) -> None:
+    (daemon,) = the(root, "DaemonSet")["spec"]["template"]["spec"]["containers"]
     commands = [daemon["args"]]
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         program, *arguments = daemon[probe]["exec"]["command"]
@@ -113,9 +127,8 @@ def test_commands_and_probes_exist(overlay: str) -> None:
         command.make_context(name, list(arguments))  # raises for an argument that it does not have
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_ports_are_those_on_which_the_daemon_listens(overlay: str) -> None:
-    root = f"overlays/{overlay}"
+@pytest.mark.parametrize("root", DEPLOYED)
+def test_ports_are_those_on_which_the_daemon_listens(root: str) -> None:
     settings = settings_of(root)
     (daemon,) = the(root, "DaemonSet")["spec"]["template"]["spec"]["containers"]
     ports = {each["name"]: each["containerPort"] for each in daemon["ports"]}
@@ -123,6 +136,8 @@ def test_ports_are_those_on_which_the_daemon_listens(overlay: str) -> None:
         "grpc": int(settings["INDUCTORD_LISTEN"].rpartition(":")[2]),
         "metrics": int(settings["INDUCTORD_METRICS_ADDRESS"].rpartition(":")[2]),
     }
+    host = {each["hostPort"] for each in daemon["ports"] if "hostPort" in each}
+    assert host == ({ports["grpc"]} if "hostport" in root else set())
     (port,) = the(root, "Service")["spec"]["ports"]
     assert ports[port["targetPort"]] == port["port"]
     named = {
@@ -135,9 +150,8 @@ def test_ports_are_those_on_which_the_daemon_listens(overlay: str) -> None:
     assert named <= ports.keys()
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_files_that_settings_name_are_mounted(overlay: str) -> None:
-    root = f"overlays/{overlay}"
+@pytest.mark.parametrize("root", DEPLOYED)
+def test_files_that_settings_name_are_mounted(root: str) -> None:
     (daemon,) = the(root, "DaemonSet")["spec"]["template"]["spec"]["containers"]
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in daemon["volumeMounts"]}
     for name, value in settings_of(root).items():
@@ -148,17 +162,41 @@ def test_files_that_settings_name_are_mounted(overlay: str) -> None:
         assert mounts[mount] == path.startswith("/etc/"), name
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_selectors_find_the_daemon(overlay: str) -> None:
-    root = f"overlays/{overlay}"
+@pytest.mark.parametrize("root", [f"overlays/{name}" for name in OVERLAYS] + ["base"])
+def test_volumes_and_memory_are_as_large_as_documented(root: str) -> None:
+    """The rules of docs/deploy.md, for the number of workers that the daemon makes of its limits."""
+    pod = the(root, "DaemonSet")["spec"]["template"]["spec"]
+    (daemon,) = pod["containers"]
+    limits = daemon["resources"]["limits"]
+    size = TypeAdapter(ByteSize).validate_python
+    memory = size(f"{limits['memory']}B")
+    workers = Machine(int(limits["cpu"]), memory).max_workers()
+    assert workers == int(limits["cpu"])
+    assert memory >= size(f"{1 + 2 * workers}GiB")
+    volumes = {each["name"]: each["emptyDir"] for each in pod["volumes"] if "emptyDir" in each}
+    on_disk = {name: size(f"{each['sizeLimit']}B") for name, each in volumes.items() if "medium" not in each}
+    assert on_disk["scratch"] >= size(f"{1 + workers}GiB")
+    assert on_disk["store"] > size(settings_of(root)["INDUCTORD_STORE_MAX_BYTES"])
+    assert size(f"{limits['ephemeral-storage']}B") > sum(on_disk.values())
+
+
+def test_the_image_has_the_driver_of_the_shared_store() -> None:
+    url = settings_of("base+shared-store")["INDUCTORD_SHARED_STORE"]
+    driver = known_implementations[url.partition("://")[0]]["class"].partition(".")[0]
+    for name in ("Dockerfile", "Dockerfile.slim"):
+        assert f"\nARG STORE_DRIVERS={driver}\n" in (K8S / "image" / name).read_text()
+    assert f"\n{driver}==" in (REPO / "requirements.lock").read_text()
+
+
+@pytest.mark.parametrize("root", DEPLOYED)
+def test_selectors_find_the_daemon(root: str) -> None:
     labels = the(root, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
     selectors = [the(root, "DaemonSet")["spec"]["selector"]["matchLabels"], the(root, "Service")["spec"]["selector"]]
     assert all(selector.items() <= labels.items() for selector in selectors)
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_monitors_find_pods_that_have_their_port(overlay: str) -> None:
-    root = f"overlays/{overlay}"
+@pytest.mark.parametrize("root", DEPLOYED)
+def test_monitors_find_pods_that_have_their_port(root: str) -> None:
     templates = [template for each in objects(root) for _, template in pod_templates(each)]
     for monitor in (each for each in objects(root) if each["kind"] == "PodMonitor"):
         found = [each for each in templates if _selects(monitor["spec"]["selector"], each["metadata"]["labels"])]
@@ -235,7 +273,7 @@ def test_the_head_that_daemons_come_to_starts_a_process_for_each_without_fork_ha
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_ranks_take_what_examples_give_them(example: str) -> None:
-    way = Path(example).parts[2]
+    way, kind = Path(example).parts[2:]
     templates = [template for each in objects(example) for _, template in pod_templates(each)]
     assert templates
     for template in templates:
@@ -244,6 +282,9 @@ def test_ranks_take_what_examples_give_them(example: str) -> None:
         env = {name: each["value"].replace("$(HOST_IP)", "10.0.0.7") for name, each in given.items() if "value" in each}
         settings = from_environment(env)
         assert settings.enabled
+        assert given["INDUCTORD_JOB"]["valueFrom"]["fieldRef"] == {
+            "fieldPath": f"metadata.labels['{JOB_LABELS[kind]}']"
+        }
         mounts = {each["mountPath"]: each for each in trainer.get("volumeMounts", [])}
         if way == "socket":
             assert settings.address == settings_of("overlays/dev")["INDUCTORD_ADDRESS"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.manifests import EXAMPLES, K8S, OVERLAYS, Object, containers, objects, pod_templates, rendered, the, tool
+from support.manifests import DEPLOYED, EXAMPLES, K8S, Object, containers, objects, pod_templates, rendered, the, tool
 
 pytestmark = pytest.mark.k8s
 
@@ -16,10 +16,13 @@ WAIVED = {
 }
 """Findings of checkov that do not count, with the reason."""
 
-SOCKET_ONLY = {
-    "CKV_K8S_25": "added capabilities: its init container has CHOWN and FOWNER, to give a folder of the node away",
+EXPLAINED_FINDINGS = {
+    "overlays/dev": {
+        "CKV_K8S_25": "added capabilities: its init container has CHOWN and FOWNER, to give a folder of the node away"
+    },
+    "base+hostport": {"CKV_K8S_26": "a port of the node is what this component is for"},
 }
-"""Waived for the overlay with the socket component alone."""
+"""Waived where a component is an exception, with the reason."""
 
 
 def not_restricted(template: Object) -> Iterator[str]:
@@ -70,17 +73,24 @@ def exceptions(root: str) -> dict[str, list[str]]:
     return {where: what for where, what in found.items() if what}
 
 
-@pytest.mark.parametrize("overlay", [name for name in OVERLAYS if name != "dev"])
-def test_overlays_without_the_socket_are_restricted(overlay: str) -> None:
-    assert exceptions(f"overlays/{overlay}") == {}
-    labels = the(f"overlays/{overlay}", "Namespace")["metadata"]["labels"]
-    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+EXPLAINED = {
+    "socket": ["socket-folder: capabilities", "socket-folder: root", "volume hostPath"],
+    "hostport": ["daemon: hostPort"],
+}
+"""Exceptions of components, and what docs/deploy.md gives reasons for."""
 
 
-def test_exceptions_of_the_socket_are_those_that_are_explained() -> None:
-    assert exceptions("overlays/dev") == {
-        "DaemonSet/inductord/spec/template": ["socket-folder: capabilities", "socket-folder: root", "volume hostPath"]
-    }
+@pytest.mark.parametrize("root", DEPLOYED)
+def test_all_is_restricted_but_for_what_is_explained(root: str) -> None:
+    parts = root.split("+") + (["socket"] if root == "overlays/dev" else [])
+    expected = sorted(what for part in parts for what in EXPLAINED.get(part, []))
+    assert exceptions(root) == ({"DaemonSet/inductord/spec/template": expected} if expected else {})
+    label = "privileged" if expected or "privileged-namespace" in parts else "restricted"
+    labels = the(root, "Namespace")["metadata"]["labels"]
+    assert {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "audit", "warn")} == {label}
+
+
+def test_exceptions_are_explained() -> None:
     text = (K8S.parent / "docs" / "deploy.md").read_text()
     assert all(word in text for word in ("hostPath", "init container", "hostPort"))
 
@@ -92,8 +102,8 @@ def test_training_pods_are_restricted_but_for_the_socket(example: str) -> None:
 
 
 def test_nobody_has_a_right_at_the_api_server() -> None:
-    for overlay in OVERLAYS:
-        found = objects(f"overlays/{overlay}")
+    for root in DEPLOYED:
+        found = objects(root)
         assert not [each for each in found if each["kind"].endswith(("Role", "RoleBinding"))]
         for each in found:
             for path, template in pod_templates(each):
@@ -101,10 +111,10 @@ def test_nobody_has_a_right_at_the_api_server() -> None:
                     assert template["spec"]["automountServiceAccountToken"] is False, path
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_checkov_finds_nothing_that_matters(overlay: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("root", ["overlays/dev", "overlays/prod", "base+hostport"])
+def test_checkov_finds_nothing_that_matters(root: str, tmp_path: Path) -> None:
     file = tmp_path / "objects.yaml"
-    file.write_text(rendered(f"overlays/{overlay}"))
+    file.write_text(rendered(root))
     command = [
         tool("checkov"),
         "--framework",
@@ -118,7 +128,7 @@ def test_checkov_finds_nothing_that_matters(overlay: str, tmp_path: Path) -> Non
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     report = json.loads(done.stdout)
-    waived = WAIVED | SOCKET_ONLY if overlay == "dev" else WAIVED
+    waived = WAIVED | EXPLAINED_FINDINGS.get(root, {})
     failed = {(each["check_id"], each["check_name"], each["resource"]) for each in report["results"]["failed_checks"]}
     assert {each for each in failed if each[0] not in waived} == set()
     assert report["summary"]["passed"] > 50

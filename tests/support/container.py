@@ -1,5 +1,6 @@
 """A container as a container engine would make it of a pod's description, of this machine's programs: its own view of files
-with a read-only root, the volumes that the pod mounts, its user, no capability, no variables but its own. Needs root.
+with a read-only root, the volumes that the pod mounts, its user, no capability, no variables but its own and the image's. Needs
+root.
 
 The programs are those of the running interpreter, bound to the places that they have outside.
 """
@@ -14,13 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from support.manifests import REPO, Object
+from support.manifests import K8S, REPO, Object
 from support.needs import needs, needs_program
 from support.pools import DEADLINE_S
 
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib64")
-_VARIABLES = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-"""What the Dockerfiles set, besides PATH."""
 
 
 class Container:
@@ -31,8 +30,8 @@ class Container:
         spec: one of its containers.
         config: ConfigMaps by name.
         secrets: content of Secrets: file name to content, by name of the Secret.
+        network: what runs a command in the pod's network, from ``own_network``.
         programs: folder of the programs, first in PATH; the running interpreter's when None.
-        overrides: variables that replace the pod's, such as ports that are taken here.
     """
 
     def __init__(
@@ -42,7 +41,7 @@ class Container:
         spec: Object,
         config: Mapping[str, Mapping[str, str]],
         secrets: Mapping[str, Mapping[str, str]],
-        overrides: Mapping[str, str],
+        network: Sequence[str],
         programs: Path | None = None,
     ) -> None:
         needs(os.geteuid() == 0, "root, to make a container's view of files")
@@ -52,12 +51,13 @@ class Container:
         self.log_path = folder / "container.log"
         self._pod, self._spec = pod, spec
         self._secrets = secrets
+        self._network = network
         self._programs = Path(sys.prefix) / "bin" if programs is None else programs
         variables: dict[str, str] = {}
         for source in spec.get("envFrom", []):
             if "configMapRef" in source:
                 variables |= config[source["configMapRef"]["name"]]
-        self._env = _VARIABLES | {"PATH": f"{self._programs}:/usr/bin:/bin"} | variables | dict(overrides)
+        self._env = {"HOME": "/"} | _variables_of_the_image() | {"PATH": f"{self._programs}:/usr/bin:/bin"} | variables
         self._process: subprocess.Popen[bytes] | None = None
         self._make_volumes()
 
@@ -91,7 +91,16 @@ class Container:
         line = shlex.join(map(str, ["/usr/sbin/chroot", self.root, *self._identity(), *program]))
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                ["unshare", "--mount", "--propagation", "private", "sh", "-ec", f"{steps}\nexec {line}"],
+                [
+                    *self._network,
+                    "unshare",
+                    "--mount",
+                    "--propagation",
+                    "private",
+                    "sh",
+                    "-ec",
+                    f"{steps}\nexec {line}",
+                ],
                 env=self._env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -104,7 +113,7 @@ class Container:
         assert command[0] == "inductord"
         inside = [*self._identity(), str(self._programs / command[0]), *command[1:]]
         return subprocess.run(
-            ["nsenter", "--target", str(self.process.pid), "--mount", "--root", "--wdns=/tmp", *inside],
+            ["nsenter", "--target", str(self.process.pid), "--mount", "--net", "--root", "--wdns=/tmp", *inside],
             env=self._env,
             capture_output=True,
             text=True,
@@ -171,6 +180,7 @@ class Container:
                 yield from bind(place, root / name, "ro")
         yield shlex.join(["cp", "-a", "/etc", str(root / "etc")])
         yield from bind(Path("/dev"), root / "dev")
+        yield shlex.join(["mount", "-t", "tmpfs", "-o", "size=64m,mode=1777", "none", str(root / "dev" / "shm")])
         yield from bind(Path("/proc"), root / "proc")
         for mount in self._spec["volumeMounts"]:
             target = root / mount["mountPath"].lstrip("/")
@@ -182,11 +192,32 @@ class Container:
         yield shlex.join(["mount", "-o", "remount,bind,ro", str(root)])
 
 
+def _variables_of_the_image() -> dict[str, str]:
+    """What the Dockerfile sets, but for PATH."""
+    text = (K8S / "image" / "Dockerfile").read_text().replace("\\\n", " ")
+    words = [word for line in text.splitlines() if line.startswith("ENV ") for word in shlex.split(line)[1:]]
+    return {name: value for name, _, value in (word.partition("=") for word in words) if name != "PATH"}
+
+
 def _programs() -> set[Path]:
     """Folders outside of the system's that the interpreter reads, without those inside of others."""
     wanted = {Path(sys.prefix), Path(sys.base_prefix), REPO, *(Path(each) for each in sys.path if Path(each).is_dir())}
     outside = {each.resolve() for each in wanted if not each.resolve().is_relative_to("/usr")}
     return {each for each in outside if not any(each != other and each.is_relative_to(other) for other in outside)}
+
+
+@contextlib.contextmanager
+def own_network() -> Iterator[Sequence[str]]:
+    """A network with nothing but its loopback, in which every port is free. Gives the beginning of commands that run in it."""
+    needs_program("ip", "iproute2")
+    hold = ["unshare", "--net", "sh", "-ec", "ip link set lo up; echo up; exec sleep infinity"]
+    with subprocess.Popen(hold, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "up\n"
+            yield ("nsenter", f"--net=/proc/{holder.pid}/ns/net")
+        finally:
+            holder.kill()
 
 
 @contextlib.contextmanager

@@ -31,6 +31,14 @@ def wait_until(condition: Callable[[], bool], what: str | Callable[[], str], sec
         time.sleep(0.01)
 
 
+def status_at(address: str) -> admin_pb2.Status:
+    """What the daemon of this address says to ``GetStatus``."""
+    with grpc.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+        stub = admin_pb2_grpc.AdminServiceStub(channel)
+        status: admin_pb2.Status = stub.GetStatus(admin_pb2.GetStatusRequest(), timeout=DEADLINE_S).status
+        return status
+
+
 _prepared: list[Path] = []
 
 
@@ -170,13 +178,7 @@ class DaemonProcess:
 
     def status(self) -> admin_pb2.Status:
         """What ``GetStatus`` says."""
-        with self.channel() as channel:
-            status: admin_pb2.Status = (
-                admin_pb2_grpc.AdminServiceStub(channel)
-                .GetStatus(admin_pb2.GetStatusRequest(), timeout=DEADLINE_S)
-                .status
-            )
-            return status
+        return status_at(self.address)
 
     def note_children(self) -> None:
         """Remember the processes below it, for the check that they end."""

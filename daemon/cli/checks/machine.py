@@ -1,8 +1,8 @@
 """Compiler, folders, user and limits: what containers and clusters get wrong."""
 
+import getpass
 import os
 import platform
-import pwd
 import shutil
 import sysconfig
 from collections.abc import Iterator
@@ -166,11 +166,11 @@ def home(config: DaemonConfig) -> Iterator[Finding]:
 
 
 def user(config: DaemonConfig) -> Iterator[Finding]:
-    """Whether the UID has a name. PyTorch asks for it when it chooses its cache folder."""
+    """Whether the user has a name, as PyTorch asks for it when it chooses its cache folder: by variable, else by UID."""
     uid = os.geteuid()
     try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
+        name = getpass.getuser()
+    except (KeyError, OSError):
         yield warn(
             "user",
             f"UID {uid} is in no passwd file",
