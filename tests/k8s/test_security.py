@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from support.manifests import DEPLOYED, EXAMPLES, K8S, Object, containers, objects, pod_templates, rendered, the, tool
 
 pytestmark = pytest.mark.k8s
@@ -23,6 +24,14 @@ EXPLAINED_FINDINGS = {
     "base+hostport": {"CKV_K8S_26": "a port of the node is what this component is for"},
 }
 """Waived where a component is an exception, with the reason."""
+
+OF_KUBERAY = {
+    "CKV_K8S_8": "liveness: KubeRay puts probes into its pods",
+    "CKV_K8S_9": "readiness: likewise",
+    "CKV2_K8S_6": "a NetworkPolicy: theirs selects by a label that KubeRay gives",
+    "CKV_K8S_38": "an account's token: the autoscaler beside the head asks for pods",
+}
+"""Waived for the pods of the RayCluster, with the reason."""
 
 
 def not_restricted(template: Object) -> Iterator[str]:
@@ -113,24 +122,27 @@ def test_nobody_has_a_right_at_the_api_server() -> None:
 
 @pytest.mark.parametrize("root", ["overlays/dev", "overlays/prod", "base+hostport"])
 def test_checkov_finds_nothing_that_matters(root: str, tmp_path: Path) -> None:
-    file = tmp_path / "objects.yaml"
-    file.write_text(rendered(root))
-    command = [
-        tool("checkov"),
-        "--framework",
-        "kubernetes",
-        "--compact",
-        "--quiet",
-        "--output",
-        "json",
-        "--file",
-        str(file),
+    # A linter knows no custom kind: Ray's pods are shown to it as such.
+    rays = (template for each in objects(root) if each["kind"] == "RayCluster" for _, template in pod_templates(each))
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"ray-{index}", "namespace": "inductord"},
+            "spec": each["spec"],
+        }
+        for index, each in enumerate(rays)
     ]
+    file = tmp_path / "objects.yaml"
+    file.write_text(rendered(root) + "".join(f"---\n{yaml.safe_dump(each)}" for each in pods))
+    command = [tool("checkov"), "--skip-download", "--framework", "kubernetes", "--compact", "--quiet"]
+    command += ["--output", "json", "--file", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     report = json.loads(done.stdout)
     waived = WAIVED | EXPLAINED_FINDINGS.get(root, {})
     failed = {(each["check_id"], each["check_name"], each["resource"]) for each in report["results"]["failed_checks"]}
-    assert {each for each in failed if each[0] not in waived} == set()
+    matters = {each for each in failed if each[0] not in (waived | OF_KUBERAY if ".ray-" in each[2] else waived)}
+    assert matters == set()
     assert report["summary"]["passed"] > 50
 
 

@@ -244,10 +244,18 @@ def test_home_that_is_not_set_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_a_uid_without_a_name_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     config = load_config({"address": f"unix:{tmp_path}/s"})
-    monkeypatch.setattr("os.geteuid", lambda: 54321)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("getuid", "geteuid"):
+        monkeypatch.setattr(f"os.{name}", lambda: 54321)
     (finding,) = machine.user(config)
     assert finding.level is Level.WARN
     assert "54321" in finding.found
+    # A variable gives it one, as the mend says.
+    monkeypatch.setenv("USER", "trainer")
+    (finding,) = machine.user(config)
+    assert finding.level is Level.OK
+    assert "trainer" in finding.found
 
 
 def test_no_daemon_is_no_failure(tmp_path: Path) -> None:
