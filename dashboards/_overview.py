@@ -162,11 +162,11 @@ def made() -> Dashboard:
                     ),
                     bars(
                         "Graphs compiled whole",
-                        "Graphs of Dynamo that were not cut into regions in the chosen time, by reason.",
+                        "Graphs of Dynamo that were not cut into regions in the chosen time, by reason. Empty where all were.",
                         [
                             Query(
                                 "topk(10, round(sum by (reason) (increase("
-                                f"inductord_whole_graphs_total{{{NODE}}}[$__range]))))",
+                                f"inductord_whole_graphs_total{{{NODE}}}[$__range]))) > 0)",
                                 "{{reason}}",
                             )
                         ],

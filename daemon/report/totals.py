@@ -127,7 +127,11 @@ def make_report(
         said.append(_NO_GRAPH)
     unanswered = total.requests - total.led - total.joined - total.hits - sum(total.fallbacks.values())
     if unanswered > 0:
-        said.append(f"The job ended before {words.count(unanswered, 'request')} had an answer.")
+        # What is asked for ahead of need may be in PyTorch's cache when it is needed, put there by another rank.
+        said.append(
+            f"The answers to {words.count(unanswered, 'request')} were not waited for: the job ended, or PyTorch's own cache "
+            "on this machine had the graph by then."
+        )
     if 0 < seen < world and (total.requests or total.fallbacks):
         said.append(f"{seen} of {world} ranks reported; the others were ended by force or run elsewhere.")
     return _report(job, total, seen, world, daemon, said)
