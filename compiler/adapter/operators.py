@@ -8,13 +8,14 @@ needs the declaration only; the code stays with the job.
 
 import contextlib
 import dataclasses
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import torch
 from torch._higher_order_ops import effects as _effects
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import node as _fx_node
+from torch.fx.experimental import symbolic_shapes as _shapes
 from torch.utils import _pytree as pytree
 
 from inductord.compiler.adapter import schema
@@ -79,12 +80,21 @@ def _effect(op: torch._ops.OpOverload) -> str:
     return "" if effect is None else effect.name
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Noted:
+    """``result``: as the rank saw it; ``sizes``: the sympy symbols in it that the operator itself made. Only running it tells
+    their values."""
+
+    result: Any
+    sizes: frozenset[Any]
+
+
 _declared: list[torch.library.Library] = []
 _with_side_effect: set[torch._ops.OpOverload] = set()
 _with_effect: list[Any] = []
-_noted: dict[tuple[object, ...], Any] = {}
+_noted: dict[tuple[object, ...], "_Noted"] = {}
 """What operators return, by operator and arguments."""
-_told: list[Any] = []
+_told: list["_Noted"] = []
 """What the call that is looked at returns; else empty."""
 
 
@@ -153,9 +163,19 @@ def note(gm: torch.fx.GraphModule, fake_mode: FakeTensorMode) -> None:
         value = node.meta["val"]
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda used: used.meta.get("val"))
         if isinstance(op, torch._ops.OpOverload) and schema.is_custom(op):
-            _noted[_call(op, args, kwargs)] = value
+            _noted[_call(op, args, kwargs)] = _Noted(value, _own_sizes(value, args, kwargs))
         elif schema.is_higher_order(op) and op.__name__ in _RESULTS_FROM:
             _note_within(op, args, kwargs, value, fake_mode)
+
+
+def _own_sizes(result: Any, *given: Any) -> frozenset[Any]:
+    return frozenset(_sizes_in(result) - _sizes_in(given))
+
+
+def _sizes_in(values: Any) -> Set[Any]:
+    symbolic = (leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, (torch.Tensor, torch.SymInt)))
+    sizes: Set[Any] = _shapes.free_unbacked_symbols(list(symbolic))
+    return sizes
 
 
 _RESULTS_FROM = {"auto_functionalized": 0, "auto_functionalized_v2": 0, "with_effects": 1}
@@ -171,7 +191,7 @@ def _note_within(
     first, count = _RESULTS_FROM[outer.__name__], len(op._schema.returns)
     results = tuple(value[first : first + count])
     # With what arguments the outer one calls it shows when it does.
-    _told.append(results[0] if count == 1 else results)
+    _told.append(_Noted(results[0] if count == 1 else results, _own_sizes(results, args, kwargs)))
     try:
         with fake_mode:
             outer(*args, **kwargs)
@@ -200,12 +220,34 @@ def _returned(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[st
     call = _call(op, args, kwargs)
     if _told:
         _noted[call] = _told[0]
+        return _told[0].result
     if call not in _noted:
         raise NotDeclarable(
             f"what {op} returns for these arguments is noted nowhere in the graph; its own code has to say"
         )
-    return pytree.tree_map_only(
-        torch.Tensor,
-        lambda value: torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device),
-        _noted[call],
-    )
+    return _like(_noted[call])
+
+
+def _like(noted: _Noted) -> Any:
+    """Such a result anew, with new symbols for the sizes that the operator made: each call makes its own, and PyTorch finds out
+    which of the graph's they are."""
+    made: dict[Any, Any] = {}
+
+    def size(value: Any) -> Any:
+        """A size or stride of the new result."""
+        if not isinstance(value, torch.SymInt):
+            return value
+        own = noted.sizes & value.node.expr.free_symbols
+        if not own:
+            return value
+        for symbol in own - made.keys():
+            made[symbol] = torch.library.get_ctx().new_dynamic_size().node.expr
+        return value.node.shape_env.create_symintnode(value.node.expr.xreplace(made), hint=None)
+
+    def like(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return size(value)
+        shape, strides = map(size, value.shape), map(size, value.stride())
+        return torch.empty_strided(tuple(shape), tuple(strides), dtype=value.dtype, device=value.device)
+
+    return pytree.tree_map_only((torch.Tensor, torch.SymInt), like, noted.result)

@@ -5,6 +5,7 @@ graph differ between processes, so they are no key.
 """
 
 import dataclasses
+import functools
 import pickle
 from typing import Any
 
@@ -76,7 +77,22 @@ class _Pickler(_graph_pickler.GraphPickler):
             return opaque.empty, (name,)
         if tracing.is_nested_int(obj):
             return tracing.nested_int, (obj.node.t_id, obj.node.coeff)
+        if isinstance(obj, torch.SymInt):
+            _, (data, state) = super().reducer_override(obj)
+            return _symbolic, (self._nodes.setdefault(id(obj.node), data), state)
         return super().reducer_override(obj)
+
+    @functools.cached_property
+    def _nodes(self) -> dict[int, Any]:
+        """What stands for the nodes of symbolic numbers. Numbers that have a node in common have one on the other side, too:
+        passes that trace tell numbers apart by it."""
+        return {}
+
+
+def _symbolic(data: Any, state: Any) -> torch.SymInt:
+    if not hasattr(data, "node"):
+        data.node = data.unpickle_sym_int(state).node
+    return torch.SymInt(data.node)
 
 
 def _readers_mode(state: Any) -> FakeTensorMode:

@@ -414,6 +414,52 @@ def writing_operator() -> Iterable[Any]:
     return through(f, torch.randn(19))
 
 
+@torch.library.custom_op("inductord_features::picked", mutates_args=())
+def picked(x: Tensor) -> Tensor:
+    return x[x > 0]
+
+
+@torch.library.custom_op("inductord_features::taken", mutates_args={"pool"})
+def taken(pool: Tensor, x: Tensor) -> Tensor:
+    pool.add_(1)
+    return x[x > 0]
+
+
+for operator in (picked, taken):
+    operator.register_fake(lambda *given: given[-1].new_empty(torch.library.get_ctx().new_dynamic_size()))
+
+
+@case("custom operators that make sizes")
+def sized_operators() -> Iterable[Any]:
+    def f(x: Tensor) -> tuple[Tensor, Tensor]:
+        some = torch.ops.inductord_features.picked(x * 2)
+        return some * some.shape[0], torch.ops.inductord_features.taken(x, x[:9])
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        return through(f, torch.randn(22), fullgraph=True)
+
+
+@torch.library.custom_op("inductord_features::swap", mutates_args={"x", "y"})
+def swap(x: Tensor, y: Tensor) -> None:
+    kept = x.clone()
+    x.copy_(y)
+    y.copy_(kept)
+
+
+@case("custom operator that writes to views, dynamic shapes")
+def writing_views() -> Iterable[Any]:
+    def f(x: Tensor) -> None:
+        swap(x[0], x[1])
+
+    outputs = []
+    for functionalize in (False, True):  # the former and the present way to make such a call functional
+        torch.compiler.reset()
+        with torch._inductor.config.patch(enable_auto_functionalized_v2=functionalize):
+            outputs.append(torch.randn(7, 7))
+            torch.compile(f, dynamic=True)(outputs[-1])
+    return outputs
+
+
 @case("custom operator with an effect")
 def ordered_operator() -> Iterable[Any]:
     from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
