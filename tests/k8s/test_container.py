@@ -83,6 +83,12 @@ class Node:
         """The same to its end, which is that of plain Inductor. How its graphs were served, see ``counts``."""
         return self.counts(self.start(way, name, token).finish())
 
+    def read(self, url: str) -> str:
+        """What a client on the network finds there."""
+        program = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
+        command = [*self.network, sys.executable, "-c", program, url]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
     def counts(self, ended: Ended) -> Mapping[str, int]:
         """Graphs of a job that ended well, by how they were served or why the rank compiled them."""
         assert ended.result["losses"] == self.tiny.losses
@@ -114,6 +120,10 @@ def test_a_node_of_the_cluster(folder: Path, tmp_path: Path, network: Sequence[s
         assert os.statvfs(f"/proc/{container.process.pid}/root").f_flag & os.ST_RDONLY
         doctor = json.loads(container.exec("inductord", "doctor", "--json").stdout)
         assert [each for each in doctor["findings"] if each["level"] != "ok"] == []
+        (monitored,) = the("overlays/prod", "PodMonitor")["spec"]["podMetricsEndpoints"]
+        ports = {each["name"]: each["containerPort"] for each in container.spec["ports"]}
+        metrics = node.read(f"http://127.0.0.1:{ports[monitored['port']]}{monitored['path']}")
+        assert "# TYPE inductord_compile_requests_total counter" in metrics
 
         # By socket, as another user of its group.
         assert node.train("socket", "first") == {"led": GRAPHS, "joined": 0, "hits": 0}

@@ -49,7 +49,7 @@ class Container:
         self.root = folder / "root"
         self.volumes = folder / "volumes"
         self.log_path = folder / "container.log"
-        self._pod, self._spec = pod, spec
+        self._pod, self.spec = pod, spec
         self._secrets = secrets
         self._network = network
         self._programs = Path(sys.prefix) / "bin" if programs is None else programs
@@ -79,14 +79,14 @@ class Container:
 
     def path(self, inside: str) -> Path:
         """Where a file of a volume lies outside."""
-        for mount in self._spec["volumeMounts"]:
+        for mount in self.spec["volumeMounts"]:
             if Path(inside).is_relative_to(mount["mountPath"]):
                 return self.volumes / mount["name"] / Path(inside).relative_to(mount["mountPath"])
         raise AssertionError(f"{inside} is in no volume")
 
     def start(self) -> None:
         """Run it."""
-        program = [self._programs / "inductord", *self._spec["args"]]
+        program = [self._programs / "inductord", *self.spec["args"]]
         steps = "\n".join(self._mounting())
         line = shlex.join(map(str, ["/usr/sbin/chroot", self.root, *self._identity(), *program]))
         with self.log_path.open("ab") as log:
@@ -124,7 +124,7 @@ class Container:
     def ready(self) -> bool:
         """Whether the readiness probe succeeds; fails at once when the container has ended."""
         assert self.process.poll() is None, self.log_path.read_text()
-        return self.exec(*self._spec["readinessProbe"]["exec"]["command"]).returncode == 0
+        return self.exec(*self.spec["readinessProbe"]["exec"]["command"]).returncode == 0
 
     def terminate(self) -> int:
         """End it as a kubelet does, within the pod's grace period. Returns the exit code."""
@@ -138,7 +138,7 @@ class Container:
             self._process.wait(DEADLINE_S)
 
     def _identity(self) -> Sequence[str]:
-        pod, own = self._pod["securityContext"], self._spec["securityContext"]
+        pod, own = self._pod["securityContext"], self.spec["securityContext"]
         user, group = str(pod["runAsUser"]), str(pod["runAsGroup"])
         assert own["capabilities"]["drop"] == ["ALL"]
         assert own["allowPrivilegeEscalation"] is False
@@ -148,7 +148,7 @@ class Container:
     def _make_volumes(self) -> None:
         group = self._pod["securityContext"]["fsGroup"]
         by_name: dict[str, Any] = {each["name"]: each for each in self._pod["volumes"]}
-        for mount in self._spec["volumeMounts"]:
+        for mount in self.spec["volumeMounts"]:
             volume, folder = by_name[mount["name"]], self.volumes / mount["name"]
             folder.mkdir(parents=True)
             if "secret" in volume:
@@ -182,13 +182,13 @@ class Container:
         yield from bind(Path("/dev"), root / "dev")
         yield shlex.join(["mount", "-t", "tmpfs", "-o", "size=64m,mode=1777", "none", str(root / "dev" / "shm")])
         yield from bind(Path("/proc"), root / "proc")
-        for mount in self._spec["volumeMounts"]:
+        for mount in self.spec["volumeMounts"]:
             target = root / mount["mountPath"].lstrip("/")
             yield from bind(self.volumes / mount["name"], target, *(["ro"] if mount.get("readOnly") else []))
         # After the volumes: a checkout may lie under /tmp.
         for place in sorted(_programs() | {self._programs.parent}):
             yield from bind(place, root / place.relative_to("/"), "ro")
-        assert self._spec["securityContext"]["readOnlyRootFilesystem"] is True
+        assert self.spec["securityContext"]["readOnlyRootFilesystem"] is True
         yield shlex.join(["mount", "-o", "remount,bind,ro", str(root)])
 
 
