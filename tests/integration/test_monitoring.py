@@ -11,6 +11,7 @@ from support.rank import key_of, rank
 from support.training import NO_GRAPH_CACHE, torchrun, train
 
 from inductord.daemon.client import AdminClient
+from inductord.daemon.report.facts import is_frame
 from inductord.v1 import compiler_pb2 as pb
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -28,6 +29,7 @@ async def test_every_expression_finds_what_a_job_did(real_daemon: DaemonProcess,
         ended = train(tmp_path / "job", job, real_daemon.address, INDUCTORD_JOB="seen", **AUTO)
         assert (ended.code, ended.fallbacks) == (0, {}), ended.err
         assert ended.count("first_launches") == RANKS * 2  # forward and backward
+        _check_frames(real_daemon)
         _check_cuts(real_daemon, ended.keys)
         await _trouble(real_daemon)
         trouble = 'inductord_job_fallbacks_total{job="another"} > 0'  # other tests have used this daemon too
@@ -42,6 +44,19 @@ async def test_every_expression_finds_what_a_job_did(real_daemon: DaemonProcess,
         assert prometheus.empty_panels(BOARDS) == set()
         _check_rules(prometheus)
         _check_exemplars(prometheus, ended.keys)
+
+
+def _check_frames(daemon: DaemonProcess) -> None:
+    """Each rank tells when it traced: its one frame, which began before its graphs and before anybody watched."""
+    with AdminClient(daemon.address) as client:
+        ranks = client.timeline("seen").ranks
+    for rank_ in ranks:
+        frames = [span for span in rank_.spans if is_frame(span)]
+        kinds = [stage.kind for span in frames for stage in span.stages]
+        assert sorted(kinds) == [pb.STAGE_KIND_TRACE, pb.STAGE_KIND_LAZY_BACKWARD]
+        graphs = [span for span in rank_.spans if span.key]
+        assert min(frames, key=lambda span: span.start_unix).start_unix < min(span.start_unix for span in graphs)
+    assert len(ranks) == RANKS
 
 
 def _check_cuts(daemon: DaemonProcess, keys: set[str]) -> None:
