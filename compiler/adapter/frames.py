@@ -1,7 +1,7 @@
 """When Dynamo begins and ends with a frame, and when AOTAutograd makes a backward graph that it had left until now.
 
-PyTorch calls back at the outermost begin and end (``torch._dynamo.callback``); frames inside one another are one. The first frame of a
-process has begun when its graph has this module loaded: when it did, PyTorch's context of metrics says.
+PyTorch calls back at the outermost begin and end (``torch._dynamo.callback``); frames inside one another are one. The first
+frame of a process has begun when its graph has this module loaded: when it did, PyTorch's context of metrics says.
 """
 
 import logging
