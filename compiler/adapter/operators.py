@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from inductord.compiler.adapter import schema
 from inductord.compiler.adapter.nodes import all_nodes
+from inductord.compiler.adapter.tracing import is_nested_int
 
 
 class NotDeclarable(Exception):
@@ -173,9 +174,18 @@ def _own_sizes(result: Any, *given: Any) -> frozenset[Any]:
 
 
 def _sizes_in(values: Any) -> Set[Any]:
-    symbolic = (leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, (torch.Tensor, torch.SymInt)))
-    sizes: Set[Any] = _shapes.free_unbacked_symbols(list(symbolic))
-    return sizes
+    numbers: list[Any] = []
+    for leaf in pytree.tree_leaves(values):
+        numbers += (*leaf.shape, *leaf.stride()) if isinstance(leaf, torch.Tensor) else [leaf]
+    symbolic = (number.node for number in numbers if isinstance(number, torch.SymInt) and not is_nested_int(number))
+    return {renamed for node in symbolic for renamed in _own_names(node).values()}
+
+
+def _own_names(node: Any) -> dict[Any, Any]:
+    """The symbols in a number whose values only running the graph tells, each with the name that the graph has for it. What is
+    known of their values is left aside: an operator knows nothing of it."""
+    names = node.shape_env.unbacked_renamings
+    return {symbol: names.get(symbol, symbol) for symbol in _shapes.free_unbacked_symbols(node._expr)}
 
 
 _RESULTS_FROM = {"auto_functionalized": 0, "auto_functionalized_v2": 0, "with_effects": 1}
@@ -235,14 +245,15 @@ def _like(noted: _Noted) -> Any:
 
     def size(value: Any) -> Any:
         """A size or stride of the new result."""
-        if not isinstance(value, torch.SymInt):
+        if not isinstance(value, torch.SymInt) or is_nested_int(value):
             return value
-        own = noted.sizes & value.node.expr.free_symbols
+        own = {symbol: name for symbol, name in _own_names(value.node).items() if name in noted.sizes}
         if not own:
             return value
-        for symbol in own - made.keys():
-            made[symbol] = torch.library.get_ctx().new_dynamic_size().node.expr
-        return value.node.shape_env.create_symintnode(value.node.expr.xreplace(made), hint=None)
+        for name in set(own.values()) - made.keys():
+            made[name] = torch.library.get_ctx().new_dynamic_size().node._expr
+        expression = value.node._expr.xreplace({symbol: made[name] for symbol, name in own.items()})
+        return value.node.shape_env.create_symintnode(expression, hint=None)
 
     def like(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
