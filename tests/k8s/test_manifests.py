@@ -271,6 +271,34 @@ def test_the_head_that_daemons_come_to_starts_a_process_for_each_without_fork_ha
     assert {"name": "GRPC_ENABLE_FORK_SUPPORT", "value": "0"} in head["env"]
 
 
+def test_the_ray_cluster_is_warm_on_cpus_asks_for_a_token_and_outlives_its_head() -> None:
+    root = "overlays/prod"
+    cluster = the(root, "RayCluster")
+    spec = cluster["spec"]
+    groups = {}
+    for each in spec["workerGroupSpecs"]:
+        (worker,) = containers(each["template"])
+        groups[each["groupName"]] = (each["minReplicas"], "nvidia.com/gpu" in worker["resources"]["limits"])
+    assert groups == {"cpu": (1, False), "gpu": (0, True)}
+    # KubeRay puts the token into a Secret of the cluster's name, under auth_token.
+    assert spec["authOptions"] == {"mode": "token"}
+    pod = the(root, "DaemonSet")["spec"]["template"]["spec"]
+    variables = {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
+    mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    folder, _, file = variables["RAY_AUTH_TOKEN_PATH"].rpartition("/")
+    assert (variables["RAY_AUTH_MODE"], file) == ("token", "auth_token")
+    assert volumes[mounts[folder]]["secret"]["secretName"] == cluster["metadata"]["name"]
+    # What the head knows is in Redis, on a volume that stays.
+    redis = the(root, "StatefulSet", "inductord-redis")["spec"]
+    (port,) = the(root, "Service", "inductord-redis")["spec"]["ports"]
+    kept = spec["gcsFaultToleranceOptions"]
+    assert kept["redisAddress"] == f"inductord-redis:{port['port']}"
+    secret = kept["redisPassword"]["valueFrom"]["secretKeyRef"]["name"]
+    assert [each["secret"]["secretName"] for each in redis["template"]["spec"]["volumes"]] == [secret]
+    assert [each["metadata"]["name"] for each in redis["volumeClaimTemplates"]] == ["data"]
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_ranks_take_what_examples_give_them(example: str) -> None:
     way, kind = Path(example).parts[2:]

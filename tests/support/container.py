@@ -46,6 +46,8 @@ class Container:
     ) -> None:
         needs(os.geteuid() == 0, "root, to make a container's view of files")
         needs_program("setpriv", "util-linux")
+        # Else it would be the first process there is, with orphans to bury; here it is not.
+        assert pod["shareProcessNamespace"] is True
         self.root = folder / "root"
         self.volumes = folder / "volumes"
         self.log_path = folder / "container.log"
