@@ -1,4 +1,5 @@
-"""What a job has put in the place of Inductor's own parts: lowerings of operators and code generators of devices.
+"""What a job has put in the place of Inductor's own parts or beside them: lowerings of operators, patterns that passes replace,
+code generators of devices.
 
 They decide the generated code, no key has them, and a worker does not. PyTorch's tables are compared with what they held when
 inductord came into the process; what somebody registered before is known by where its functions are written.
@@ -14,6 +15,8 @@ from typing import Any
 import torch
 from torch._inductor import lowering as _lowering
 from torch._inductor.codegen import common as _common
+from torch._inductor.fx_passes import joint_graph as _joint_graph
+from torch._inductor.fx_passes import post_grad as _post_grad
 
 from inductord.compiler.adapter.nodes import all_nodes
 
@@ -23,13 +26,17 @@ _BEFORE: dict[Any, Any] = dict(_lowering.lowerings)
 
 def found() -> list[str]:
     """All of them, as names that are equal in processes that did the same."""
-    return sorted([*map(str, _lowered()), *_generators()])
+    patterns = _patterns(_joint_graph.early_patterns, *_joint_graph.pass_patterns, *_post_grad.pass_patterns)
+    return sorted([*map(str, _lowered()), *_generators(), *(f"pattern {name}" for name in patterns)])
 
 
 def deciding(gm: torch.fx.GraphModule) -> str | None:
     """In words, one that may decide about this graph; None if there is none."""
     if generators := _generators():
         return f"the code generator of {generators[0]}"
+    # Those of the joint graph had their effect before the graph came here.
+    if patterns := _patterns(*_post_grad.pass_patterns):
+        return f"a pattern of {patterns[0]}"
     lowered = _lowered()
     if not lowered:
         return None
@@ -44,6 +51,26 @@ def deciding(gm: torch.fx.GraphModule) -> str | None:
 def _generators() -> list[str]:
     parts = _common.device_codegens.items()
     return [device for device, own in parts if _foreign((own.scheduling, own.wrapper_codegen))]
+
+
+def _patterns(*tables: Any) -> list[str]:
+    """What ends the patterns of the job in these tables."""
+    return [
+        str(target)
+        for table in tables
+        for (_, target), entries in table.patterns.items()
+        if any(map(_is_foreign_pattern, entries))
+    ]
+
+
+# Asked for each graph. An entry is held, or its number might become another's.
+_judged: dict[int, tuple[Any, bool]] = {}
+
+
+def _is_foreign_pattern(entry: Any) -> bool:
+    if id(entry) not in _judged:
+        _judged[id(entry)] = entry, _foreign(tuple(vars(entry).values()))
+    return _judged[id(entry)][1]
 
 
 def _lowered() -> list[Any]:
@@ -89,7 +116,8 @@ def _foreign(part: Any, seen: set[int] | None = None) -> bool:
     if isinstance(part, type):
         return not _of_torch(part.__module__)
     if isinstance(part, types.FunctionType):
-        return not _of_torch(part.__globals__["__name__"]) or _foreign(_closure(part), seen)
+        # One that was generated is of no module; PyTorch makes such for patterns.
+        return not _of_torch(part.__globals__.get("__name__", "torch")) or _foreign(_closure(part), seen)
     if isinstance(part, functools.partial):
         part = (part.func, *part.args, *part.keywords.values())
     elif isinstance(part, types.MethodType):

@@ -36,7 +36,7 @@ def test_every_stage_that_fails_ends_in_the_local_compile(daemon: DaemonProcess,
 
 def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: Path) -> None:
     seen = train(tmp_path, python("bypass.py"), None).result
-    guards, lock = json.loads(seen.pop("guards")), seen.pop("a lock")
+    guards, patterns, lock = json.loads(seen.pop("guards")), json.loads(seen.pop("patterns")), seen.pop("a lock")
     assert seen == {
         "plain": None,
         "debug trace": "debug_trace",
@@ -46,6 +46,9 @@ def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: P
         "ahead of time": "not_cacheable",
         "own choices": "not_cacheable",
         "own code generator": "not_cacheable",
+        "own pattern": "not_cacheable",
+        "own pattern of the joint graph": None,
+        "Inductor's own patterns": None,
         "own lowering": "not_cacheable",
         "kept from lowering": "not_cacheable",
         "of no use here": None,
@@ -60,5 +63,7 @@ def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: P
         "another device": "device_unsupported",
     }
     assert "cannot pickle '_thread.lock' object" in lock
+    # A result of AOTAutograd, which those of the joint graph decide about, is kept under their names.
+    assert patterns == ["pattern aten.cos.default"]
     # Guards over symbolic sizes are stated, hold for the sizes they were made of, and fail where they do not hold.
     assert guards == [True, True, False]

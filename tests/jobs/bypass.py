@@ -12,15 +12,16 @@ from unittest import mock
 import torch
 from keys import Change, capture, network
 from torch._higher_order_ops.strict_mode import strict_mode_op
-from torch._inductor import config, lowering
+from torch._inductor import config, lowering, pattern_matcher
 from torch._inductor.choices import InductorChoices
 from torch._inductor.codegen import common
 from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+from torch._inductor.fx_passes import joint_graph, post_grad
 from torch._inductor.virtualized import V
 from torch._logging import _internal as _logging
 
-from inductord.compiler.adapter import bypass, fingerprint, opaque, placement, tracing, wire
+from inductord.compiler.adapter import bypass, fingerprint, opaque, placement, replaced_parts, tracing, wire
 from inductord.compiler.adapter.seam import GraphCall
 
 seen: dict[str, str | None] = {}
@@ -50,6 +51,20 @@ def own_lowering(register: Callable[[], object]) -> Generator[None]:
     """Inside, what ``register`` puts into Inductor's table of lowerings is there."""
     with mock.patch.dict(lowering.lowerings):
         register()
+        yield
+
+
+@contextlib.contextmanager
+def own_pattern(table: pattern_matcher.PatternMatcherPass) -> Generator[None]:
+    """Inside, a pattern of the user is in one of Inductor's tables; beside it are all of Inductor's own."""
+    joint_graph.lazy_init()
+    post_grad.lazy_init()
+    with mock.patch.dict(table.patterns):
+        example = [torch.empty(3)]
+        pattern_matcher.register_replacement(
+            lambda x: x.sin().cos(), lambda x: x.sinh(), example, pattern_matcher.fwd_only, table
+        )
+        seen.setdefault("patterns", json.dumps(replaced_parts.found()))
         yield
 
 
@@ -147,6 +162,9 @@ def main() -> None:
         "ahead of time": lambda: V.set_aot_compilation(True),
         "own choices": lambda: V.set_choices_handler(OwnChoices()),
         "own code generator": own_backend,
+        "own pattern": lambda: own_pattern(post_grad.pass_patterns[1]),
+        "own pattern of the joint graph": lambda: own_pattern(joint_graph.pass_patterns[1]),
+        "Inductor's own patterns": contextlib.nullcontext,
         "own lowering": lambda: own_lowering(lambda: lowering.register_lowering(torch.ops.aten.sin)(lowering.square)),
         "kept from lowering": lambda: own_lowering(lambda: lowering.make_fallback(torch.ops.aten.sin, warn=False)),
         "of no use here": lambda: own_lowering(
