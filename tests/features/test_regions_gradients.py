@@ -1,11 +1,10 @@
 """Models of ``transformers`` composed of regions: the gradients are those of eager mode."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.needs import needs_module
-from support.training import Running, environment, python
+from support.training import FINDS_SUPPORT, Running, environment, python
 
 pytestmark = [pytest.mark.features, pytest.mark.timeout(900)]
 
@@ -26,7 +25,7 @@ ERROR = {
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     needs_module("transformers")
-    env = environment(tmp_path_factory.mktemp("composed"), None, PYTHONPATH=str(Path(__file__).parent.parent))
+    env = environment(tmp_path_factory.mktemp("composed"), None, **FINDS_SUPPORT)
     result: dict[str, Any] = Running(python("composed.py", *ERROR), env).finish().result
     return result
 

@@ -1,11 +1,10 @@
 """How models of ``transformers`` are cut. Their pieces, run one after the other, give bitwise what the graphs give."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.needs import needs_module
-from support.training import Running, environment, python
+from support.training import FINDS_SUPPORT, Running, environment, python
 
 pytestmark = [pytest.mark.features, pytest.mark.timeout(900)]
 
@@ -29,7 +28,7 @@ CUT = {
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     needs_module("transformers")
-    env = environment(tmp_path_factory.mktemp("cuts"), None, PYTHONPATH=str(Path(__file__).parent.parent))
+    env = environment(tmp_path_factory.mktemp("cuts"), None, **FINDS_SUPPORT)
     result: dict[str, Any] = Running(python("cuts.py"), env).finish().result
     return result
 

@@ -21,6 +21,10 @@ TIMEOUT_S = 1500.0
 NO_GRAPH_CACHE = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
 """Variables that turn Inductor's own caches of graphs off: every graph then comes to the seam."""
 
+_SITE = str(JOBS / "site")
+FINDS_SUPPORT = {"PYTHONPATH": os.pathsep.join([_SITE, str(JOBS.parent)])}
+"""Variables by which a script finds the package ``support``."""
+
 # What a shell or another job may have set, and what a test sets itself.
 _FOREIGN = ("INDUCTORD", "TORCHINDUCTOR_", "TORCHELASTIC_", "TORCHDYNAMO_", "TORCH_LOGS", "TORCH_COMPILE_DEBUG")
 _OF_RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CXX"})
@@ -89,6 +93,7 @@ def environment(folder: Path, address: str | None, **more: str | None) -> dict[s
         # Besides, it is a setting that ranks have from a variable, and workers have not.
         "TORCHINDUCTOR_VEC_ISA_OK": "1",
         "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": _SITE,
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
