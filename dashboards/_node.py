@@ -1,12 +1,7 @@
 """The daemon of a node: requests, phases, store, pool, gRPC, its own process."""
 
-from _parts import NODE, Query, board, heat, lines, number, quantiles
+from _parts import NODE, Query, board, heat, lines, number, quantiles, rate, split
 from grafana_foundation_sdk.builders.dashboard import Dashboard
-
-
-def _rate(name: str, by: str = "", more: str = "") -> str:
-    aggregated = f"sum by ({by})" if by else "sum"
-    return f"{aggregated} (rate({name}{{{NODE}{more}}}[$__rate_interval]))"
 
 
 def _process(name: str) -> str:
@@ -48,12 +43,12 @@ def made() -> Dashboard:
             (
                 "Requests",
                 [
-                    lines(
+                    split(
                         "Requests",
                         "Requests for artifacts, by how they ended.",
-                        [Query(_rate("inductord_compile_requests_total", "result"), "{{result}}")],
+                        "inductord_compile_requests_total",
+                        "result",
                         unit="reqps",
-                        stacked=True,
                     ),
                     lines(
                         "Wait for an artifact",
@@ -66,8 +61,8 @@ def made() -> Dashboard:
                         "Average wait of hits, joiners and leaders.",
                         [
                             Query(
-                                f"{_rate('inductord_wait_seconds_sum', 'role')}"
-                                f" / ({_rate('inductord_wait_seconds_count', 'role')} > 0)",
+                                f"{rate('inductord_wait_seconds_sum', 'role')}"
+                                f" / ({rate('inductord_wait_seconds_count', 'role')} > 0)",
                                 "{{role}}",
                             )
                         ],
@@ -83,22 +78,18 @@ def made() -> Dashboard:
                         "Wall clock of one compile in its worker.",
                         "inductord_compile_duration_seconds_bucket",
                     ),
-                    lines(
+                    split(
                         "Phases of workers",
                         "Seconds a second that workers spend in each phase of a compile.",
-                        [Query(_rate("inductord_phase_duration_seconds_sum", "phase"), "{{phase}}")],
-                        stacked=True,
+                        "inductord_phase_duration_seconds_sum",
+                        "phase",
                     ),
-                    lines(
+                    split(
                         "Phases of ranks",
                         "Seconds a second that ranks spend in each phase, as they report it.",
-                        [
-                            Query(
-                                _rate("inductord_rank_phase_duration_seconds_sum", "phase", ',phase!="serialize"'),
-                                "{{phase}}",
-                            )
-                        ],
-                        stacked=True,
+                        "inductord_rank_phase_duration_seconds_sum",
+                        "phase",
+                        more=',phase!="serialize"',
                     ),
                     heat(
                         "Dynamo on ranks",
@@ -120,24 +111,24 @@ def made() -> Dashboard:
                         "Average time that a rank takes to install one.",
                         [
                             Query(
-                                f"{_rate('inductord_load_duration_seconds_sum')}"
-                                f" / ({_rate('inductord_load_duration_seconds_count')} > 0)",
+                                f"{rate('inductord_load_duration_seconds_sum')}"
+                                f" / ({rate('inductord_load_duration_seconds_count')} > 0)",
                                 "load",
                             )
                         ],
                         unit="s",
                     ),
-                    lines(
+                    split(
                         "Failed compiles",
                         "Compiles that failed, by reason.",
-                        [Query(_rate("inductord_compile_failures_total", "reason"), "{{reason}}")],
+                        "inductord_compile_failures_total",
+                        "reason",
                         unit="cps",
-                        stacked=True,
                     ),
                     lines(
                         "Fallbacks",
                         "Graphs that ranks compiled themselves, by reason.",
-                        [Query(f"{_rate('inductord_fallback_total', 'reason')} > 0", "{{reason}}")],
+                        [Query(f"{rate('inductord_fallback_total', 'reason')} > 0", "{{reason}}")],
                         unit="cps",
                         stacked=True,
                     ),
@@ -156,26 +147,26 @@ def made() -> Dashboard:
                         ],
                         unit="bytes",
                     ),
-                    lines(
+                    split(
                         "Reads",
                         "Artifacts read, by tier; lent ones are read by ranks themselves.",
-                        [Query(_rate("inductord_store_reads_total", "tier"), "{{tier}}")],
+                        "inductord_store_reads_total",
+                        "tier",
                         unit="ops",
-                        stacked=True,
                     ),
                     lines(
                         "Evictions and damage",
                         "Entries that had to leave, artifacts found damaged, writes that the disk did not take, imports that "
                         "were refused, and a file of PyTorch's remote caches that was of no use.",
                         [
-                            Query(_rate("inductord_store_evictions_total", "reason"), "evicted: {{reason}}"),
-                            Query(_rate("inductord_store_quarantined_total"), "quarantined"),
-                            Query(_rate("inductord_store_write_failures_total"), "write failures"),
+                            Query(rate("inductord_store_evictions_total", "reason"), "evicted: {{reason}}"),
+                            Query(rate("inductord_store_quarantined_total"), "quarantined"),
+                            Query(rate("inductord_store_write_failures_total"), "write failures"),
                             Query(
-                                _rate("inductord_store_imports_total", "result", ',result!~"stored|present"'),
+                                rate("inductord_store_imports_total", "result", ',result!~"stored|present"'),
                                 "import: {{result}}",
                             ),
-                            Query(_rate("inductord_cache_failures_total"), "remote caches"),
+                            Query(rate("inductord_cache_failures_total"), "remote caches"),
                         ],
                         unit="ops",
                     ),
@@ -184,26 +175,26 @@ def made() -> Dashboard:
             (
                 "Shared store",
                 [
-                    lines(
+                    split(
                         "Looked for",
                         "Artifacts looked for in the store that nodes share, by how it ended.",
-                        [Query(_rate("inductord_shared_store_reads_total", "result"), "{{result}}")],
+                        "inductord_shared_store_reads_total",
+                        "result",
                         unit="ops",
-                        stacked=True,
                         width=6,
                     ),
-                    lines(
+                    split(
                         "Written",
                         "Artifacts to be written to it, by how it ended.",
-                        [Query(_rate("inductord_shared_store_writes_total", "result"), "{{result}}")],
+                        "inductord_shared_store_writes_total",
+                        "result",
                         unit="ops",
-                        stacked=True,
                         width=6,
                     ),
                     lines(
                         "Bytes read and written",
                         "Bytes of artifacts, in from the shared store and out to it.",
-                        [Query(_rate("inductord_shared_store_bytes_total", "direction"), "{{direction}}")],
+                        [Query(rate("inductord_shared_store_bytes_total", "direction"), "{{direction}}")],
                         unit="Bps",
                         width=6,
                     ),
@@ -246,20 +237,20 @@ def made() -> Dashboard:
                         ],
                         width=6,
                     ),
-                    lines(
+                    split(
                         "Worker failures",
                         "Workers that did not end by themselves.",
-                        [Query(_rate("inductord_worker_failures_total", "reason"), "{{reason}}")],
+                        "inductord_worker_failures_total",
+                        "reason",
                         unit="cps",
-                        stacked=True,
                         width=6,
                     ),
-                    lines(
+                    split(
                         "Tuning",
                         "Kernels that ranks wanted tuned, by how they came to a choice; measuring takes time on a device.",
-                        [Query(_rate("inductord_kernel_tunings_total", "result"), "{{result}}")],
+                        "inductord_kernel_tunings_total",
+                        "result",
                         unit="cps",
-                        stacked=True,
                         width=6,
                     ),
                 ],
@@ -270,7 +261,7 @@ def made() -> Dashboard:
                     lines(
                         "RPCs",
                         "RPCs completed, by method.",
-                        [Query(f"{_rate('grpc_server_handled_total', 'grpc_method')} > 0", "{{grpc_method}}")],
+                        [Query(f"{rate('grpc_server_handled_total', 'grpc_method')} > 0", "{{grpc_method}}")],
                         unit="reqps",
                         stacked=True,
                     ),
@@ -279,14 +270,14 @@ def made() -> Dashboard:
                         "By status code; calls refused because of who made them, by reason; TLS handshakes that failed; "
                         "changed files of tokens, certificates or keys that cannot be read.",
                         [
-                            Query(_rate("grpc_server_handled_total", "grpc_code", ',grpc_code!="OK"'), "{{grpc_code}}"),
-                            Query(_rate("inductord_auth_failures_total", "reason"), "refused: {{reason}}"),
+                            Query(rate("grpc_server_handled_total", "grpc_code", ',grpc_code!="OK"'), "{{grpc_code}}"),
+                            Query(rate("inductord_auth_failures_total", "reason"), "refused: {{reason}}"),
                             Query(
-                                f"clamp_min({_rate('inductord_tls_connections_total')}"
-                                f" - {_rate('inductord_tls_connections_sound_total')}, 0)",
+                                f"clamp_min({rate('inductord_tls_connections_total')}"
+                                f" - {rate('inductord_tls_connections_sound_total')}, 0)",
                                 "refused: TLS handshake",
                             ),
-                            Query(_rate("inductord_auth_reload_failures_total"), "files not reloaded"),
+                            Query(rate("inductord_auth_reload_failures_total"), "files not reloaded"),
                         ],
                         unit="reqps",
                         stacked=True,
@@ -295,8 +286,8 @@ def made() -> Dashboard:
                         "Bytes",
                         "Graphs from ranks, artifacts from workers, artifacts to ranks.",
                         [
-                            Query(_rate("inductord_graph_bytes_total"), "graphs"),
-                            Query(_rate("inductord_artifact_bytes_total", "direction"), "artifacts {{direction}}"),
+                            Query(rate("inductord_graph_bytes_total"), "graphs"),
+                            Query(rate("inductord_artifact_bytes_total", "direction"), "artifacts {{direction}}"),
                         ],
                         unit="Bps",
                     ),

@@ -1,6 +1,6 @@
 """Overview of a cluster: what compilation costs, what inductord saves, and what is wrong."""
 
-from _parts import NODE, Query, bars, board, heat, lines, number
+from _parts import NODE, Query, bars, board, heat, lines, number, split
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 _SHARED = f'inductord_compile_requests_total{{{NODE},result=~"hit|joined"}}'
@@ -59,17 +59,12 @@ def made() -> Dashboard:
             (
                 "Requests",
                 [
-                    lines(
+                    split(
                         "Requests",
                         "Requests for artifacts, by how they ended.",
-                        [
-                            Query(
-                                f"sum by (result) (rate(inductord_compile_requests_total{{{NODE}}}[$__rate_interval]))",
-                                "{{result}}",
-                            )
-                        ],
+                        "inductord_compile_requests_total",
+                        "result",
                         unit="reqps",
-                        stacked=True,
                     ),
                     lines(
                         "Refused or failed",
@@ -120,34 +115,24 @@ def made() -> Dashboard:
                             ),
                         ],
                     ),
-                    lines(
+                    split(
                         "Caches of results",
                         "Entries of PyTorch's remote caches, and of traced regions: a hit spares a job the work of tracing.",
-                        [
-                            Query(
-                                f"sum by (result) (rate(inductord_remote_cache_entries_total{{{NODE}}}[$__rate_interval]))",
-                                "{{result}}",
-                            )
-                        ],
+                        "inductord_remote_cache_entries_total",
+                        "result",
                         unit="cps",
-                        stacked=True,
                     ),
                 ],
             ),
             (
                 "Regions",
                 [
-                    lines(
+                    split(
                         "Regions",
                         "Graphs by what became of their repeated regions.",
-                        [
-                            Query(
-                                f"sum by (result) (rate(inductord_regions_total{{{NODE}}}[$__rate_interval]))",
-                                "{{result}}",
-                            )
-                        ],
+                        "inductord_regions_total",
+                        "result",
                         unit="cps",
-                        stacked=True,
                     ),
                     lines(
                         "Pieces",
@@ -215,17 +200,12 @@ def made() -> Dashboard:
             (
                 "Nodes and jobs",
                 [
-                    lines(
+                    split(
                         "Compiles by node",
                         "Compiles that workers started.",
-                        [
-                            Query(
-                                f"sum by (node) (rate(inductord_compiles_total{{{NODE}}}[$__rate_interval]))",
-                                "{{node}}",
-                            )
-                        ],
+                        "inductord_compiles_total",
+                        "node",
                         unit="cps",
-                        stacked=True,
                     ),
                     lines(
                         "Ranks waiting by job",

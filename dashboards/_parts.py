@@ -75,6 +75,20 @@ def lines(
     return panel
 
 
+def rate(name: str, by: str = "", more: str = "") -> str:
+    """What a counter gains a second on the chosen nodes. ``more``: further selectors, with a comma before them."""
+    aggregated = f"sum by ({by})" if by else "sum"
+    return f"{aggregated} (rate({name}{{{NODE}{more}}}[$__rate_interval]))"
+
+
+def split(
+    title: str, description: str, name: str, by: str, *, more: str = "", unit: str = "short", width: int = 8
+) -> timeseries.Panel:
+    """What a counter gains a second, as the parts that it has by a label. ``more``: see ``rate``."""
+    query = Query(rate(name, by, more), f"{{{{{by}}}}}")
+    return lines(title, description, [query], unit=unit, stacked=True, width=width)
+
+
 def number(
     title: str,
     description: str,

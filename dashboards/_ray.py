@@ -4,7 +4,7 @@ The row of Ray's own metrics needs Prometheus to scrape Ray as well, see docs/mo
 asks a real one for them.
 """
 
-from _parts import NODE, Query, bars, board, heat, lines, number
+from _parts import NODE, Query, bars, board, heat, lines, number, split
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 _CLUSTER = 'cluster=~"$cluster"'
@@ -100,17 +100,12 @@ def made() -> Dashboard:
             (
                 "Connection and registry",
                 [
-                    lines(
+                    split(
                         "Graphs given to Ray",
                         "By how that ended; the local pool takes those that were moved.",
-                        [
-                            Query(
-                                f"sum by (end) (rate(inductord_ray_jobs_total{{{NODE}}}[$__rate_interval]))",
-                                "{{end}}",
-                            )
-                        ],
+                        "inductord_ray_jobs_total",
+                        "end",
                         unit="cps",
-                        stacked=True,
                     ),
                     lines(
                         "Connections",

@@ -93,9 +93,9 @@ class _Noted:
 _declared: list[torch.library.Library] = []
 _with_side_effect: set[torch._ops.OpOverload] = set()
 _with_effect: list[Any] = []
-_noted: dict[tuple[object, ...], "_Noted"] = {}
+_noted: dict[tuple[object, ...], _Noted] = {}
 """What operators return, by operator and arguments."""
-_told: list["_Noted"] = []
+_told: list[_Noted] = []
 """What the call that is looked at returns; else empty."""
 
 

@@ -295,7 +295,7 @@ class Metrics:
         for labels in _methods():
             self.rpc_started.labels(*labels)
             self.rpc_handling.labels(*labels)
-            for code in CODES[:1] if labels[1] == _PEOPLES else CODES:
+            for code in (grpc.StatusCode.OK,) if labels[1] == _PEOPLES else CODES:
                 self.rpc_handled.labels(*labels, code.name)
         for kind in KINDS:
             for outcome in OUTCOMES:
