@@ -19,7 +19,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any machine")
 
-DEAREST_FIRST = ("features", "cluster", "chaos", "integration", "k8s", "packaging", "codegen", "wire", "unit")
+DEAREST_FIRST = ("gpu", "features", "cluster", "chaos", "integration", "k8s", "packaging", "codegen", "wire", "unit")
 """Kinds of tests, by marker. pytest-xdist hands out files in this order: what is left for the end is short, so that all
 processes end together."""
 

@@ -76,20 +76,15 @@ def elsewhere(call: GraphCall) -> GraphCall:
 
 
 def test_the_key_is_that_of_the_text_wherever_it_stands(tmp_path: Path) -> None:
-    """Scripts like ``gpu_kernels``, each with one difference."""
+    """Scripts like ``user_kernels.py``, each with one difference."""
     counter = itertools.count()
-    text = Path(gpu_kernels.__file__).read_text()
+    text = gpu_kernels.SCRIPT.read_text()
 
     def key_with(before: str, after: str) -> str:
         path = tmp_path / f"kernels_{next(counter)}.py"
         assert before in text
         path.write_text(text.replace(before, after))
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return sent(module.graph(), 0).key
+        return sent(gpu_kernels.graph_of(gpu_kernels.imported(path)), 0).key
 
     key = sent(gpu_kernels.graph(), 0).key
     assert sent(elsewhere(gpu_kernels.graph()), 0).key == key
@@ -112,7 +107,7 @@ def test_what_cannot_be_told_in_words_stays_with_the_rank(monkeypatch: pytest.Mo
     constants = kernel_side_table.constant_args[node.kwargs["constant_args_idx"]]
     with tracing.restored(call.example_inputs[0].fake_mode, None):
         bypass.check(call)
-        monkeypatch.setitem(constants, "ACTIVATION", gpu_kernels.shifted)
+        monkeypatch.setitem(constants, "ACTIVATION", gpu_kernels.kernels().shifted)
         with pytest.raises(bypass.Bypass, match="ACTIVATION of the Triton kernel scale is a JITFunction") as stays:
             bypass.check(dataclasses.replace(call))
     assert stays.value.reason is Fallback.USER_TRITON_KERNEL

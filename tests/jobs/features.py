@@ -1,80 +1,20 @@
 """Small functions that use one feature of PyTorch each, compiled and run as a user would. It knows nothing of inductord.
 
-python features.py [NAME ...]
+python features.py [--device cuda] [NAME ...]
 
 Prints, by name, a digest of the exact bits of what came out (outputs, gradients, what was changed in place), or the error.
 """
 
-import contextlib
 import functools
-import hashlib
-import json
-import logging
-import sys
-import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from cases import case, leaf, main, mlp, through
 from torch import Tensor, nn
 from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
-
-torch.set_num_threads(1)
-
-Case = Callable[[], Iterable[Any]]
-CASES: dict[str, Case] = {}
-"""Feature to a function that uses it and returns the tensors that it made."""
-
-
-def case(name: str) -> Callable[[Case], Case]:
-    """Enter a function under a name."""
-
-    def enter(function: Case) -> Case:
-        CASES[name] = function
-        return function
-
-    return enter
-
-
-def digest(values: Iterable[Any]) -> str:
-    """SHA-256 over type, shape and exact bits."""
-    sha = hashlib.sha256()
-    for value in values:
-        if not isinstance(value, Tensor):
-            sha.update(repr(value).encode())
-            continue
-        value = value.detach()
-        if value.is_nested:
-            value = value.values()
-        sha.update(f"{value.dtype} {tuple(value.shape)} {value.stride()}".encode())
-        sha.update(value.contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return sha.hexdigest()
-
-
-def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(shape, dtype=dtype, requires_grad=True)
-
-
-def through(function: Callable[..., Any], *inputs: Any, **how: Any) -> list[Any]:
-    """Compile, run, go backward; outputs and gradients of the inputs and of a module's parameters."""
-    output = torch.compile(function, **how)(*inputs)
-    outputs = list(output) if isinstance(output, (tuple, list)) else [output]
-    wanted = [value for value in inputs if isinstance(value, Tensor) and value.requires_grad]
-    if isinstance(function, nn.Module):
-        wanted += list(function.parameters())
-    if wanted:
-        differentiable = [value for value in outputs if isinstance(value, Tensor) and value.requires_grad]
-        total: Any = sum((value.values() if value.is_nested else value).abs().sum() for value in differentiable)
-        if differentiable:
-            total.backward()
-    return [*outputs, *(value.grad for value in wanted if value.grad is not None)]
-
-
-def mlp(*middle: nn.Module) -> nn.Module:
-    return nn.Sequential(nn.Linear(8, 16), *middle, nn.Linear(16, 4))
-
 
 # Graphs and inputs
 
@@ -187,12 +127,12 @@ def fallback_random() -> Iterable[Any]:
 
 @case("autocast and GradScaler")
 def autocast() -> Iterable[Any]:
-    model = mlp(nn.ReLU())
+    model, device = mlp(nn.ReLU()), torch.get_default_device().type
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    scaler = torch.amp.GradScaler(device, init_scale=64.0)
 
     def step(x: Tensor) -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(device, torch.bfloat16):
             out: Tensor = model(x)
         return out.float().square().mean()
 
@@ -335,7 +275,7 @@ def map_() -> Iterable[Any]:
 def flex_attention() -> Iterable[Any]:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    mask = create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 128, 128, device="cpu")
+    mask = create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 128, 128, torch.get_default_device().type)
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Any:
         return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + (i - j), block_mask=mask)
@@ -572,7 +512,7 @@ def reduce_overhead() -> Iterable[Any]:
 
 @case("quantised linear")
 def quantised() -> Iterable[Any]:
-    weight = torch.randint(-128, 127, (8, 4), dtype=torch.int8)
+    weight = torch.randint(-128, 127, (8, 16), dtype=torch.int8)
     return through(
         lambda x: torch._int_mm(x, weight).float() * 0.02, torch.randint(-128, 127, (32, 8), dtype=torch.int8)
     )
@@ -588,46 +528,5 @@ def torchao_int8() -> Iterable[Any]:
         return through(model, torch.randn(3, 8))
 
 
-class Reasons(logging.Handler):
-    """Notes what the package says on its logger, which in a job without it is nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self.said: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "is compiled by this rank" in record.getMessage():
-            self.said.append(record.getMessage())
-
-
-@contextlib.contextmanager
-def listening() -> Iterator[list[str]]:
-    """What is said inside about graphs that the rank compiled."""
-    logger, handler = logging.getLogger("inductord"), Reasons()
-    logger.addHandler(handler)
-    try:
-        yield handler.said
-    finally:
-        logger.removeHandler(handler)
-
-
-def run(function: Case) -> dict[str, Any]:
-    torch.compiler.reset()
-    torch.manual_seed(0)
-    with listening() as said:
-        try:
-            return {"digest": digest(function()), "said": said}
-        except Exception:  # noqa: BLE001 - one feature's error is that feature's result
-            return {"error": traceback.format_exc(), "said": said}
-
-
-def main() -> None:
-    results = {}
-    for name in sys.argv[1:] or CASES:
-        print(f"--- {name}", file=sys.stderr, flush=True)
-        results[name] = run(CASES[name])
-    print(json.dumps(results))
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__)

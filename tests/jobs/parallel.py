@@ -8,34 +8,19 @@ Rank 0 prints, by name, for each rank a digest of the exact bits of outputs and 
 import gc
 import json
 import sys
-import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
-from features import digest, listening
+from cases import CASES, case, run
 from torch import Tensor, nn
 from torch._inductor import config
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-
-Case = Callable[[], Iterable[Any]]
-CASES: dict[str, Case] = {}
-"""Way of parallelism to a function that trains so and returns the tensors that it made."""
-
-
-def case(name: str) -> Callable[[Case], Case]:
-    """Enter a function under a name."""
-
-    def enter(function: Case) -> Case:
-        CASES[name] = function
-        return function
-
-    return enter
 
 
 class Block(nn.Module):
@@ -213,16 +198,6 @@ def buckets() -> Iterable[Any]:
 
     with config.patch(bucket_all_gathers_fx="all"):
         return [torch.compile(f)(torch.randn(4, 3) + dist.get_rank(), torch.randn(4, 3))]
-
-
-def run(function: Case) -> dict[str, Any]:
-    torch.compiler.reset()
-    torch.manual_seed(0)
-    with listening() as said:
-        try:
-            return {"digest": digest(function()), "said": said}
-        except Exception:  # noqa: BLE001 - one way's error is its result
-            return {"error": traceback.format_exc(), "said": said}
 
 
 def main() -> None:

@@ -1,79 +1,49 @@
-"""Graphs that call Triton kernels of the user: plain, autotuned, and within an operator of ``torch.library.triton_op``."""
+"""Graphs that call Triton kernels of the user, those of ``tests/jobs/user_kernels.py`` or a text like it."""
 
 import contextlib
 import functools
+import importlib.util
+from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 import torch
-import triton
-import triton.language as tl
 from support.gpu_graphs import accelerator, capture
-from torch import Tensor
-from torch.library import triton_op, wrap_triton
+from support.training import JOBS
 
 from inductord.compiler.adapter import playing
 from inductord.compiler.adapter.seam import GraphCall
 
-OFFSET = tl.constexpr(3)
+SCRIPT = JOBS / "user_kernels.py"
 
 
-@triton.jit
-def shifted(x, by: tl.constexpr):
-    return x * 2 + by
+def imported(path: Path) -> ModuleType:
+    """The module of a file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-@triton.jit
-def scale(x_ptr, out_ptr, n, factor, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
-    """What a user writes: "quotes", a backslash \\ and a newline \n in the docstring."""
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + at, mask=at < n)
-    if ACTIVATION == "relu":
-        x = tl.maximum(x, 0.0)
-    tl.store(out_ptr + at, shifted(x, OFFSET) * factor, mask=at < n)
+def graph_of(module: ModuleType) -> GraphCall:
+    """The inference graph of its ``run``, as it is on the CPU."""
+    # Triton is asked for its target while the graph is traced; Dynamo had better ask nothing of a device.
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(playing.described_by(accelerator(90), 0))
+        for part in (torch.cuda, torch.accelerator):
+            stack.enter_context(mock.patch.object(part, "is_available", return_value=False))
+        return capture(module.run, torch.randn(300), backward=False, runs=False)[0]
 
 
-@triton.autotune(
-    configs=[triton.Config({"BLOCK": 64}, num_warps=2), triton.Config({"BLOCK": 128}, num_warps=4)],
-    key=["n"],
-    restore_value=["x_ptr"],
-)
-@triton.jit
-def accumulate(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    total = tl.load(x_ptr + at, mask=at < n) + tl.load(y_ptr + at, mask=at < n)
-    tl.store(x_ptr + at, total, mask=at < n)
-
-
-def scaled(x: Tensor, activation: str = "relu") -> Tensor:
-    out = torch.empty_like(x)
-    scale[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), 0.5, ACTIVATION=activation, BLOCK=64)
-    return out
-
-
-def accumulated(x: Tensor) -> Tensor:
-    total = x.clone()
-    accumulate[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](total, x.sin(), x.numel())
-    return total
-
-
-@triton_op("inductord_tests::scaled", mutates_args={})
-def scaled_op(x: Tensor) -> Tensor:
-    out = torch.empty_like(x)
-    wrap_triton(scale)[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), 0.25, ACTIVATION="none", BLOCK=64)
-    return out
-
-
-def run(x: Tensor) -> Tensor:
-    """All of them, and kernels of Inductor's own around them."""
-    return accumulated(scaled(x.cos())) + scaled_op(x + 1)
+@functools.cache
+def kernels() -> ModuleType:
+    """The module of the script."""
+    return imported(SCRIPT)
 
 
 @functools.cache
 def graph() -> GraphCall:
-    """The inference graph, as it is on the CPU."""
-    # Triton is asked for its target while the graph is traced; Dynamo had better ask nothing of a device.
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(playing.described_by(accelerator(90), 0))
-        for module in (torch.cuda, torch.accelerator):
-            stack.enter_context(mock.patch.object(module, "is_available", return_value=False))
-        return capture(run, torch.randn(300), backward=False, runs=False)[0]
+    """The graph of the script."""
+    return graph_of(kernels())

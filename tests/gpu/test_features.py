@@ -1,0 +1,90 @@
+"""Features on a real GPU, through a daemon whose workers see none: the bits are those of plain Inductor, and ranks compile no
+kernel. A second job starts with an empty store of its own caches, and finds no compiler on PATH."""
+
+import concurrent.futures
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.daemon import DaemonProcess, running_daemon
+from support.features import names
+from support.training import NO_GRAPH_CACHE, Ended, python, train
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(1800)]
+
+if not torch.cuda.is_available():
+    pytest.skip("needs an NVIDIA GPU; no other test does", allow_module_level=True)
+
+SCRIPTS = ("features.py", "gpu_features.py")
+FEATURES = [(script, name) for script in SCRIPTS for name in names(script)]
+
+# By feature, why each graph of it that falls back does.
+FALLS_BACK = {
+    "custom pass of the script": ["worker_cannot_load"],
+    "custom pass without identity": ["not_cacheable"],
+    "cpp_wrapper": ["device_unsupported"],
+}
+# Triton builds its driver, in C, for kernels that PyTorch's static launcher does not take.
+NEEDS_COMPILER = {"Triton kernels of the user", "Triton kernels of the user, training", *FALLS_BACK}
+
+
+class Sides:
+    """What each feature gave: on plain Inductor, through the daemon, and in a second job of the same daemon."""
+
+    def __init__(self, daemon: DaemonProcess, folder: Path) -> None:
+        def job(side: str, script: str, address: str | None, names: list[str], **more: str) -> Ended:
+            command = python(script, "--device", "cuda", *names)
+            return train(folder / side / script, command, address, **NO_GRAPH_CACHE, **more)
+
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            plain = [threads.submit(job, "plain", script, None, []) for script in SCRIPTS]
+            first = [threads.submit(job, "first", script, daemon.address, []) for script in SCRIPTS]
+            self.first = [each.result() for each in first]
+            served = {s: [name for name in names(s) if name not in NEEDS_COMPILER] for s in SCRIPTS}
+            second = [
+                threads.submit(job, "second", script, daemon.address, served[script], PATH="/nonexistent")
+                for script in SCRIPTS
+            ]
+            self.second = [each.result() for each in second]
+            self.plain = [each.result() for each in plain]
+
+    @staticmethod
+    def of(jobs: list[Ended], feature: tuple[str, str]) -> dict[str, Any]:
+        """What this feature gave in these jobs."""
+        found: dict[str, Any] = jobs[SCRIPTS.index(feature[0])].result[feature[1]]
+        return found
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    folder = tmp_path_factory.mktemp("gpu")
+    settings = {"worker_command": f"{sys.executable} -m inductord.worker", "max_workers": 6, "heartbeat_seconds": 2}
+    with running_daemon(folder / "daemon", **settings) as daemon:
+        yield Sides(daemon, folder)
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature[1])
+def test_the_numbers_are_bitwise_those_of_inductor(sides: Sides, feature: tuple[str, str]) -> None:
+    plain, first = sides.of(sides.plain, feature), sides.of(sides.first, feature)
+    if "error" in plain:
+        last = plain["error"].splitlines()[-1]
+        assert first["error"].splitlines()[-1].split(":")[0] == last.split(":")[0], first
+        pytest.skip(f"plain Inductor raises as well: {last}")
+    assert "error" not in first, first["error"]
+    reasons = [re.findall(r"\((\w+)\)$", said)[0] for said in first["said"]]
+    assert (reasons, first["digest"]) == (FALLS_BACK.get(feature[1], []), plain["digest"])
+    if not reasons:
+        assert first["kernels"] == []
+    if feature[1] not in NEEDS_COMPILER:
+        assert sides.of(sides.second, feature) == first
+
+
+def test_a_second_job_compiles_nothing(sides: Sides) -> None:
+    for job in sides.second:
+        assert (job.count("led"), job.count("joined"), job.fallbacks) == (0, 0, {}), job.err
+        assert job.count("hits") == job.count("requests") > 0
