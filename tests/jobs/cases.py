@@ -5,6 +5,7 @@ It knows nothing of inductord.
 
 import argparse
 import contextlib
+import dataclasses
 import hashlib
 import importlib.util
 import json
@@ -72,39 +73,50 @@ def mlp(*middle: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Linear(8, 16), *middle, nn.Linear(16, 4))
 
 
-class Reasons(logging.Handler):
-    """Notes what the package says on its logger, which in a job without it is nothing."""
+@dataclasses.dataclass(eq=False)
+class Listener(logging.Handler):
+    """Notes what the package says on its logger, which in a job without it is nothing: of graphs that the rank compiled, and
+    the tracebacks of workers that failed."""
 
-    def __init__(self) -> None:
+    said: list[str] = dataclasses.field(default_factory=list)
+    failed: list[str] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
         super().__init__(logging.INFO)
-        self.said: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "is compiled by this rank" in record.getMessage():
-            self.said.append(record.getMessage())
+        """Take one record."""
+        message = record.getMessage()
+        if "is compiled by this rank" in message:
+            self.said.append(message)
+        elif "the worker's traceback" in message:
+            self.failed.append(message)
 
 
 @contextlib.contextmanager
-def listening() -> Iterator[list[str]]:
-    """What is said inside about graphs that the rank compiled."""
-    logger, handler = logging.getLogger("inductord"), Reasons()
-    logger.addHandler(handler)
+def listening() -> Iterator[Listener]:
+    """What is said inside."""
+    logger, listener = logging.getLogger("inductord"), Listener()
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(listener)
     try:
-        yield handler.said
+        yield listener
     finally:
-        logger.removeHandler(handler)
+        logger.removeHandler(listener)
+        logger.setLevel(level)
 
 
 def run(function: Case) -> dict[str, Any]:
-    """Run a case, seeded with 0: its digest or error, what was said, and the kernels that this process compiled."""
+    """Run a case, seeded with 0: its digest or error, what was heard, and the kernels that this process compiled."""
     torch.compiler.reset()
     torch.manual_seed(0)
-    with listening() as said, counting_kernels() as kernels:
+    with listening() as heard, counting_kernels() as kernels:
         try:
             found = {"digest": digest(function())}
         except Exception:  # noqa: BLE001 - one feature's error is that feature's result
             found = {"error": traceback.format_exc()}
-    return {**found, "said": said, "kernels": kernels}
+    return {**found, "said": heard.said, "failed": heard.failed, "kernels": kernels}
 
 
 @contextlib.contextmanager
