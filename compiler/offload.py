@@ -146,7 +146,7 @@ class Offload:
             key_parts=key.parts,
         )
         made_here: list[Any] = []
-        measures = placement.measures_while_compiling(call, identified.placement)
+        measures = placement.needs_device(call, identified.placement)
         request.needs_device = measures and placement.fits_any_device(call, identified.placement)
 
         # Sent perhaps and recorded perhaps: made once.

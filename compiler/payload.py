@@ -32,7 +32,8 @@ class Library:
 class Graph:
     """A graph on its way to a worker. ``ambient``: process settings; ``content``: from ``adapter.wire.dumps``;
     ``accelerator``: what it runs on, None for the CPU; ``own_device``: which device is the rank's own; ``key_parts``: what the
-    rank made its key of; ``measures``: it is compiled on a real device, where Inductor measures kernels."""
+    rank made its key of; ``measures``: it is compiled on a real device, where Inductor measures kernels or values
+    of the graph lie."""
 
     toolchain: Toolchain
     kind: GraphKind

@@ -6,7 +6,7 @@ from inductord.v1.compiler_pb2 import Version
 PROTOCOL = 1
 """Changes when peers of both sides can no longer talk. Additions to the protos do not change it."""
 
-KEY_FORMAT = 4
+KEY_FORMAT = 5
 """Changes with what goes into a key or how graphs and artifacts are packed. Old entries are then never found again."""
 
 

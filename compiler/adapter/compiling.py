@@ -156,6 +156,8 @@ def compile_for_all(
         keep(graph)
     if not isinstance(graph, _output_code.CompiledFxGraph):
         raise NotAnArtifact(f"Inductor gave a {type(graph).__name__}")
+    if where.accelerator is not None and not where.literal and _constants_on(graph, where.accelerator.type):
+        raise NotAnArtifact("it holds constants that lie on this rank's device")
     shipped = copy.copy(graph)
     shipped.prepare_for_serialization()
     shipped.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
@@ -165,6 +167,12 @@ def compile_for_all(
         moving.to_own_device(shipped, relocate.find(graph.source_code, where.accelerator.type, where.own), neutral)
     as_it_travels = dataclasses.replace(where, own=where.travels_as)
     return pack(shipped, shipped._triton_bundle, recorder.libraries(), as_it_travels)
+
+
+def _constants_on(graph: Any, device_type: str) -> bool:
+    """Whether tensors lie there that are pickled with the graph. Frozen weights are not: each rank takes its own."""
+    held = (graph.constants or {}).values()
+    return any(isinstance(value, torch.Tensor) and value.device.type == device_type for value in held)
 
 
 def compile_measured(call: GraphCall, where: Placement) -> CompiledGraph:

@@ -16,7 +16,7 @@ from torch._inductor import codecache as _codecache
 from torch._inductor import config as _config
 from torch._subclasses.fake_tensor import FakeTensor
 
-from inductord.compiler.adapter import opaque, operators, placement, tracing
+from inductord.compiler.adapter import memory_formats, opaque, operators, placement, tracing
 from inductord.compiler.adapter.bypass import Bypass
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
@@ -44,6 +44,8 @@ class _Pickler(_codecache.FxGraphCachePickler):
             return torch.device, (obj.type, self._where.travels_as)
         if name := opaque.class_name(obj):
             return opaque.empty, (name,)
+        if reduced := memory_formats.reduced(obj):
+            return reduced
         inherited = getattr(super(), "reducer_override", None)  # from torch 2.13 on
         return NotImplemented if inherited is None else inherited(obj)
 

@@ -6,12 +6,14 @@ that names another as well keeps all its indices: it is shared only by ranks tha
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch._inductor import config as _config
 from torch._inductor.cudagraph_utils import BoxedDeviceIndex
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.node import map_aggregate
 
 from inductord.compiler.accelerator import Accelerator
@@ -164,11 +166,22 @@ _MEASURED = frozenset(
 _MEASURED_HIGHER_ORDER = ("flex_attention", "flex_attention_backward")
 
 
-def measures_while_compiling(call: GraphCall, where: Placement) -> bool:
-    """Whether Inductor runs kernels on the device while it compiles this graph, to choose among them. Then only a process with
-    the device can compile it."""
-    if where.accelerator is None:
-        return False
+def needs_device(call: GraphCall, where: Placement) -> bool:
+    """Whether only a process with the device can compile this graph: Inductor measures kernels on it while it compiles, to
+    choose among them, or the graph holds values that lie there, as frozen weights do."""
+    return where.accelerator is not None and (_measures(call) or _holds_values(call.gm, where.accelerator.type))
+
+
+def _holds_values(gm: torch.fx.GraphModule, device_type: str) -> bool:
+    names = {str(node.target) for node in gm.graph.find_nodes(op="get_attr")}
+    values: Iterator[Any] = (functools.reduce(getattr, name.split("."), gm) for name in names)
+    return any(
+        isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) and value.device.type == device_type
+        for value in values
+    )
+
+
+def _measures(call: GraphCall) -> bool:
     if _config.benchmark_kernel or _config.benchmark_fusion or _config.triton.multi_kernel:
         return True
     if not (_config.max_autotune or _config.max_autotune_gemm):

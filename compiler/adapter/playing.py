@@ -35,6 +35,9 @@ def described_by(accelerator: Accelerator | None, index: int = 0) -> Generator[N
         )
     with contextlib.ExitStack() as stack:
         stack.enter_context(device.played(accelerator, index))
+        # Beneath Python, PyTorch guards the current device of a process: by indexing a fake tensor, for one. Where none is, a
+        # guard that does nothing takes the place of CUDA's, for good; fake tensors want it as well on machines without a GPU.
+        torch._C._ensureCUDADeviceGuardSet()
         stack.enter_context(_forgetting())
         stack.enter_context(_triton_driver(accelerator, index))
         for target, answer in _cuda_answers(accelerator, index).items():
@@ -80,7 +83,9 @@ def _cuda_answers(accelerator: Accelerator, index: int) -> Mapping[str, Any]:
         f"{interface}.synchronize": static(None),
         f"{interface}.Worker.get_device_properties": static(asked),
         f"{interface}.Worker.current_device": static(index),
-        # A fake tensor of a device makes its context; random states are saved around a compile.
+        # A fake tensor of a device makes its context, and so does a tensor that is made on one while there are fake ones;
+        # random states are saved around a compile.
+        "torch._subclasses.fake_tensor.FakeTensorMode.avoid_device_init": property(answer(True)),
         "torch._subclasses.fake_tensor.init_gpu_context": answer(None),
         "torch._dynamo.utils.preserve_rng_state": contextlib.nullcontext,
         # The driver that Triton is to use is set already.

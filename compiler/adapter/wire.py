@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch._subclasses.meta_utils import MetaTensorDesc
 from torch.fx import _graph_pickler
 
-from inductord.compiler.adapter import opaque, operators, placement, tracing, user_kernels
+from inductord.compiler.adapter import memory_formats, opaque, operators, placement, tracing, user_kernels
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
 
@@ -75,6 +75,8 @@ class _Pickler(_graph_pickler.GraphPickler):
             return dataclasses.replace(obj, is_leaf=True).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         if name := opaque.class_name(obj):
             return opaque.empty, (name,)
+        if reduced := memory_formats.reduced(obj):
+            return reduced
         if tracing.is_nested_int(obj):
             return tracing.nested_int, (obj.node.t_id, obj.node.coeff)
         if isinstance(obj, torch.SymInt):

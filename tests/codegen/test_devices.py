@@ -9,6 +9,8 @@ import multiprocessing
 import pickle
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ from inductord.compiler.adapter.seam import GraphCall
 from inductord.v1.compiler_pb2 import FailureKind
 
 
-@pytest.mark.parametrize("name", gpu_models.MODELS)
+@pytest.mark.parametrize("name", gpu_models.MODELS | gpu_models.FUNCTIONS)
 def test_moved_code_is_the_code_that_is_generated_for_that_device(name: str) -> None:
     for call in gpu_models.graphs(name):
         source, table = source_for(call, 0)
@@ -49,6 +51,18 @@ def test_moved_code_is_the_code_that_is_generated_for_that_device(name: str) -> 
         assert table.records
         assert without_comments(moved) == without_comments(expected)
         assert all(kernel in moved for kernel in sources.values())
+
+
+def test_a_process_that_made_no_fake_tensor_yet_compiles_them(tmp_path: Path) -> None:
+    """As every worker is. In this process, the fake tensors of a capture have readied PyTorch for a device that is absent. Nor
+    has a worker the modules of this process: pytest entered this one before it imported PyTorch."""
+    names = ("dropout", *gpu_models.FUNCTIONS)
+    graphs = [sent(call, 0) for name in names for call in gpu_models.graphs(name)]
+    for number, graph in enumerate(graphs):
+        (tmp_path / f"{number}-{graph.key}").write_bytes(graph.payload)
+    script = Path(__file__).parent.parent / "workers" / "alone.py"
+    worker = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True)
+    assert json.loads(worker.stdout.splitlines()[-1]) == [""] * len(graphs), worker.stderr
 
 
 def test_ranks_of_all_devices_share_one_artifact_and_compile_no_kernel() -> None:
@@ -349,13 +363,22 @@ def test_which_graphs_need_the_device_while_they_are_compiled(monkeypatch: pytes
     def needs(graph: GraphCall, **settings: Any) -> bool:
         with config.patch(settings), playing.described_by(gpu_graphs.accelerator(90), 0):
             moved = gpu_graphs.moved(graph, 0)
-            return placement.measures_while_compiling(moved, placement.of(moved))
+            return placement.needs_device(moved, placement.of(moved))
 
     assert not needs(call)
     assert needs(call, max_autotune=True)
     assert needs(call, max_autotune_gemm=True)
     assert not needs(elementwise, max_autotune=True)
-    assert not placement.measures_while_compiling(call, placement.CPU_ONLY)
+    assert not placement.needs_device(call, placement.CPU_ONLY)
+    # No value can lie on a device that is played; on the CPU one can.
+    held = dataclasses.replace(elementwise, gm=torch.fx.GraphModule({}, torch.fx.Graph()))
+    held.gm.register_buffer("frozen", torch.ones(3))
+    held.gm.graph.get_attr("frozen")
+    where = dataclasses.replace(
+        placement.CPU_ONLY, accelerator=dataclasses.replace(gpu_graphs.accelerator(90), type="cpu")
+    )
+    assert placement.needs_device(held, where)
+    assert not placement.needs_device(held, dataclasses.replace(where, accelerator=gpu_graphs.accelerator(90)))
 
 
 def test_code_that_asks_for_its_device_has_nothing_to_move() -> None:

@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(1800)]
 if not torch.cuda.is_available():
     pytest.skip("needs an NVIDIA GPU; no other test does", allow_module_level=True)
 
+# Machines with GPUs tend to name a compiler of theirs, which a rank that has no PATH would find.
+NO_OTHER_COMPILER = {"CXX": None, "CC": None}
 SCRIPTS = ("features.py", "gpu_features.py")
 FEATURES = [(script, name) for script in SCRIPTS for name in names(script)]
 
@@ -27,8 +29,10 @@ FEATURES = [(script, name) for script in SCRIPTS for name in names(script)]
 FALLS_BACK = {
     "custom pass of the script": ["worker_cannot_load"],
     "custom pass without identity": ["not_cacheable"],
-    "cpp_wrapper": ["device_unsupported"],
+    "cpp_wrapper": ["device_unsupported", "device_unsupported"],
 }
+# A rank measures, or compiles for all because it has the values: in a second job no rank does.
+ONCE = {"max-autotune", "coordinate descent", "freezing"}
 # Triton builds its driver, in C, for kernels that PyTorch's static launcher does not take.
 NEEDS_COMPILER = {"Triton kernels of the user", "Triton kernels of the user, training", *FALLS_BACK}
 
@@ -37,9 +41,9 @@ class Sides:
     """What each feature gave: on plain Inductor, through the daemon, and in a second job of the same daemon."""
 
     def __init__(self, daemon: DaemonProcess, folder: Path) -> None:
-        def job(side: str, script: str, address: str | None, names: list[str], **more: str) -> Ended:
+        def job(side: str, script: str, address: str | None, names: list[str], **more: str | None) -> Ended:
             command = python(script, "--device", "cuda", *names)
-            return train(folder / side / script, command, address, **NO_GRAPH_CACHE, **more)
+            return train(folder / side / script, command, address, **NO_GRAPH_CACHE, **NO_OTHER_COMPILER, **more)
 
         with concurrent.futures.ThreadPoolExecutor() as threads:
             plain = [threads.submit(job, "plain", script, None, []) for script in SCRIPTS]
@@ -64,12 +68,13 @@ class Sides:
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
     folder = tmp_path_factory.mktemp("gpu")
     settings = {"worker_command": f"{sys.executable} -m inductord.worker", "max_workers": 6, "heartbeat_seconds": 2}
-    with running_daemon(folder / "daemon", **settings) as daemon:
+    with running_daemon(folder / "daemon", environment=NO_OTHER_COMPILER, **settings) as daemon:
         yield Sides(daemon, folder)
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature[1])
 def test_the_numbers_are_bitwise_those_of_inductor(sides: Sides, feature: tuple[str, str]) -> None:
+    name = feature[1]
     plain, first = sides.of(sides.plain, feature), sides.of(sides.first, feature)
     if "error" in plain:
         last = plain["error"].splitlines()[-1]
@@ -77,11 +82,11 @@ def test_the_numbers_are_bitwise_those_of_inductor(sides: Sides, feature: tuple[
         pytest.skip(f"plain Inductor raises as well: {last}")
     assert "error" not in first, first["error"]
     reasons = [re.findall(r"\((\w+)\)$", said)[0] for said in first["said"]]
-    assert (reasons, first["digest"]) == (FALLS_BACK.get(feature[1], []), plain["digest"])
-    if not reasons:
+    assert (reasons, first["digest"]) == (FALLS_BACK.get(name, []), plain["digest"]), first["failed"]
+    if not reasons and name not in ONCE:
         assert first["kernels"] == []
-    if feature[1] not in NEEDS_COMPILER:
-        assert sides.of(sides.second, feature) == first
+    if name not in NEEDS_COMPILER:
+        assert sides.of(sides.second, feature) == {**first, "kernels": []}
 
 
 def test_a_second_job_compiles_nothing(sides: Sides) -> None:

@@ -84,9 +84,38 @@ MODELS: dict[str, Callable[[], Case]] = {
 }
 
 
+def _flex_attention() -> Case:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    mask = create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 128, 128, "cpu")
+
+    def attend(*given: torch.Tensor) -> Any:
+        return flex_attention(*given, score_mod=lambda score, b, h, q, k: score + (q - k), block_mask=mask)
+
+    return attend, [torch.randn(1, 2, 128, 16) for _ in range(3)]
+
+
+def _overlapping() -> Case:
+    """Its input's base is written through views of it."""
+    base = torch.randn(10)
+
+    def change(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return y * 2
+
+    return change, (base[:6], base[3:9])
+
+
+FUNCTIONS: dict[str, Callable[[], Case]] = {
+    "FlexAttention": _flex_attention,
+    "overlapping inputs": _overlapping,
+}
+"""Without a backward."""
+
+
 @functools.cache
 def graphs(name: str) -> list[GraphCall]:
-    """Forward and backward of a model, as they are on the CPU."""
+    """Forward and backward of a model, or the graph of a function, as they are on the CPU."""
     torch.manual_seed(0)
-    run, arguments = MODELS[name]()
-    return capture(run, *arguments)
+    run, arguments = (MODELS | FUNCTIONS)[name]()
+    return capture(run, *arguments, backward=name in MODELS, runs=name != "FlexAttention")
