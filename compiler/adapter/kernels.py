@@ -6,6 +6,7 @@ of registers is read from the binary instead, so that the further configuration 
 """
 
 import contextlib
+import copy
 import dataclasses
 import os
 import pickle
@@ -143,6 +144,16 @@ def slim(bundle: Any) -> Any:
 
 def _is_read(name: str) -> bool:
     return name.endswith(_LAUNCHED_FROM) or (name.endswith(_ABOUT) and not name.startswith(_INDEX))
+
+
+def collect_delivered(bundle: Any) -> None:
+    """Where Inductor collects kernels for its own caches of graphs, let it have those of a graph that comes finished: else a
+    start from those caches would compile them. Call it before the graph is loaded."""
+    if bundle is None or TritonBundler._entries is None:
+        return
+    for kernel in bundle.kernel_artifacts:
+        TritonBundler.put(kernel.kernel_hash, kernel.device)
+    TritonBundler._static_autotuners.extend(copy.deepcopy(bundle.static_autotuners))
 
 
 _COLLECTED = ("_entries", "_static_autotuners", "_winners")

@@ -11,7 +11,7 @@ from typing import Any
 from torch._inductor import codecache as _codecache
 from torch._inductor import output_code as _output_code
 
-from inductord.compiler.adapter import moving, shared_objects, tracing
+from inductord.compiler.adapter import kernels, moving, shared_objects, tracing
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.payload import Artifact
@@ -56,6 +56,7 @@ def load(artifact: Artifact, call: GraphCall, where: Placement) -> Any:
         try:
             if artifact.relocations is not None:
                 moving.to_own_device(graph, artifact.relocations, where)
+            kernels.collect_delivered(graph._triton_bundle)
             constants = _output_code.CompiledFxGraphConstantsWithGm(call.gm)
             with shared_objects.supplying(artifact.libraries):
                 loaded, _ = _codecache.FxGraphCache.cache_hit_post_compile(graph, {}, constants)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._inductor import config as _config
 from torch._inductor.cudagraph_utils import BoxedDeviceIndex
+from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.node import map_aggregate
 
@@ -68,7 +69,17 @@ def of(call: GraphCall) -> Placement:
     others = {found.index for found in named if found.type == own.type} - {own.index, None}
     if _config.cpp_wrapper or call.options.get("cpp_wrapper"):
         raise Unsupported("with cpp_wrapper, kernels are tuned on the device while the graph is compiled")
-    return Placement(accelerator, own.index, own.index if others else 0, "cpu" in types)
+    return Placement(accelerator, own.index, own.index if others else 0, "cpu" in types or _counts(call.gm))
+
+
+# Inductor makes loops of these, whose counter it keeps on the CPU (torch/_inductor/fx_passes/post_grad.py).
+_COUNTED = frozenset({"scan", "map_impl"})
+
+
+def _counts(gm: torch.fx.GraphModule) -> bool:
+    return any(
+        isinstance(node.target, HigherOrderOperator) and node.target.name() in _COUNTED for node in all_nodes(gm)
+    )
 
 
 def of_worker() -> Placement:

@@ -25,6 +25,7 @@ import torch
 from support import gpu_graphs, gpu_models
 from support.gpu_travel import Sent, compiled, loaded, packed, sent, source_for, without_comments
 from torch._inductor.codecache import FxGraphCache, PyCodeCache
+from torch._inductor.triton_bundler import TritonBundler
 
 from inductord.compiler import cubin, graph_key, payload, relocate, task
 from inductord.compiler.adapter import (
@@ -108,6 +109,26 @@ def test_a_second_start_has_the_graph_in_pytorchs_cache_for_its_own_device() -> 
     assert "get_raw_stream(0)" not in kept.source_code
     assert {kernel.device for kernel in kept._triton_bundle.kernel_artifacts} == {3}
     assert {static.kernel.device_props.index for static in kept._triton_bundle.static_autotuners} == {3}
+
+
+def test_inductors_own_cache_gets_the_kernels_of_a_graph_that_came_finished() -> None:
+    graph = sent(gpu_models.graphs("masked")[0], 2)
+    artifact = compiled(graph)
+    TritonBundler.begin_compile()  # as Inductor does around the seam
+    try:
+        loaded(artifact, graph, 2)
+        kept, _ = TritonBundler.collect()
+    finally:
+        TritonBundler.end_compile()
+    sent_along = pickle.loads(artifact.content)._triton_bundle
+    assert kept.static_autotuners
+    assert [static.kernel_name for static in kept.static_autotuners] == [
+        static.kernel_name for static in sent_along.static_autotuners
+    ]
+    assert {static.kernel.device_props.index for static in kept.static_autotuners} == {2}
+    hashes = {kernel.kernel_hash for kernel in sent_along.kernel_artifacts}
+    assert {(kernel.kernel_hash, kernel.device) for kernel in kept.kernel_artifacts} == {(known, 2) for known in hashes}
+    assert all(any(file.filename.endswith(".cubin") for file in kernel.artifacts) for kernel in kept.kernel_artifacts)
 
 
 def test_on_a_node_with_gpus_the_cpus_compiler_is_prepared_for_the_first_graph_that_needs_it(

@@ -90,6 +90,8 @@ def test_the_numbers_are_bitwise_those_of_inductor(sides: Sides, feature: tuple[
 
 
 def test_a_second_job_compiles_nothing(sides: Sides) -> None:
+    known = {key for job in sides.first for key in job.keys}
     for job in sides.second:
+        assert job.keys <= known
         assert (job.count("led"), job.count("joined"), job.fallbacks) == (0, 0, {}), job.err
         assert job.count("hits") == job.count("requests") > 0
