@@ -100,7 +100,7 @@ def float8() -> Iterable[Any]:
 @case("constants")
 def constants() -> Iterable[Any]:
     table = torch.arange(6.0)
-    return through(lambda x: x * table + torch.tensor([1.0, 2, 3, 4, 5, 6]), leaf(6))
+    return through(lambda x: x * table + x.new_tensor([1.0, 2, 3, 4, 5, 6]), leaf(6))
 
 
 # Randomness, precision
@@ -114,7 +114,7 @@ def dropout() -> Iterable[Any]:
 @case("random numbers")
 def random_numbers() -> Iterable[Any]:
     return [
-        *through(lambda x: x + torch.rand_like(x) + torch.randn(6) + torch.randint(9, (6,)), leaf(6)),
+        *through(lambda x: x + torch.rand_like(x) + torch.randn(6) + torch.randint_like(x, 9), leaf(6)),
         torch.rand(1),
     ]
 
