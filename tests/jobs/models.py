@@ -26,6 +26,8 @@ DYNAMIC = [(2, 16, 32), (3, 24, 32), (5, 9, 32)]
 # With symbolic image sizes Inductor itself cannot order the strides of this one (torch 2.13, CPU), so its batch alone is.
 SYMBOLIC_BATCH = frozenset({"convnext"})
 
+# Else the first step finds it out, and the second compiles everything anew.
+_CLASSES = {"problem_type": "single_label_classification"}
 _SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
 Inputs = Callable[[int, int, int], dict[str, torch.Tensor]]
 
@@ -72,19 +74,19 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], Inputs]] = {
     "vit": (
         "ViTForImageClassification",
         "ViTConfig",
-        {**_SMALL, "num_hidden_layers": 1, "image_size": 32, "patch_size": 8},
+        {**_SMALL, **_CLASSES, "num_hidden_layers": 1, "image_size": 32, "patch_size": 8},
         images,
     ),
     "convnext": (
         "ConvNextForImageClassification",
         "ConvNextConfig",
-        {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
+        {**_CLASSES, "hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
         images,
     ),
     "resnet": (
         "ResNetForImageClassification",
         "ResNetConfig",
-        {"hidden_sizes": [8, 16], "depths": [1, 1], "embedding_size": 8},
+        {**_CLASSES, "hidden_sizes": [8, 16], "depths": [1, 1], "embedding_size": 8},
         images,
     ),
 }
