@@ -2,6 +2,7 @@
 ``FALLS_BACK``; ranks share where their graphs are equal and only there."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_the_numbers_are_bitwise_those_of_inductor(sides: Sides, way: str) -> No
     for plain, through in zip(sides.plain[way], sides.through[way], strict=True):
         assert "error" not in through, through["error"]
         assert through["digest"] == plain["digest"]
-        assert through["said"] == []
+        assert [re.findall(r"\((\w+)\)$", said)[0] for said in through["said"]] == FALLS_BACK.get(way, [])
 
 
 def test_every_other_graph_came_from_the_pool_and_each_key_was_compiled_once(sides: Sides) -> None:

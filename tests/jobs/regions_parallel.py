@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
-from features import digest
+from cases import digest
 from parallel import mesh, tensor_parallel
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
