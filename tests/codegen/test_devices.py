@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -148,16 +149,26 @@ def test_on_a_node_with_gpus_the_cpus_compiler_is_prepared_for_the_first_graph_t
 
 
 def test_a_rank_says_what_triton_compiles_for_without_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import utils
     from torch.utils import _triton
     from triton.runtime import driver
 
     with playing.described_by(gpu_graphs.accelerator(90), 1):
         expected = inspect.unwrap(_triton.triton_backend)().target
-        monkeypatch.setattr(_triton, "triton_backend", _triton.triton_backend)  # put back at the end
+        answers = ((_triton, "triton_backend"), (utils, "get_gpu_dram_gbps"), (utils, "get_device_tflops"))
+        for owner, name in (*answers, (torch._utils_internal, "max_clock_rate")):
+            monkeypatch.setattr(owner, name, getattr(owner, name))  # put back at the end
         triton_target.install()
         monkeypatch.setattr(driver, "_active", None)
         # Making Triton's driver fails on a machine without one.
         assert _triton.triton_backend().target == expected
+        # As of an H200, which is in none of PyTorch's tables. What is of the card is not in a description.
+        card = {"memory_clock_rate": 3_201_000, "memory_bus_width": 6144, "clock_rate": 1_980_000}
+        described = torch.cuda.get_device_properties()
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *_: SimpleNamespace(**vars(described), **card))
+        monkeypatch.setenv("PATH", "")  # without nvidia-smi
+        assert utils.get_gpu_dram_gbps() == pytest.approx(4916.7, abs=0.1)
+        assert utils.get_device_tflops(torch.float32) == pytest.approx(132 * 4 * 32 * 1980 * 1e-9)
         assert driver._active is None
 
 
