@@ -16,7 +16,7 @@ from torch._inductor import codecache as _codecache
 from torch._inductor import config as _config
 from torch._subclasses.fake_tensor import FakeTensor
 
-from inductord.compiler.adapter import memory_formats, opaque, operators, placement, tracing
+from inductord.compiler.adapter import neutral, operators, placement, tracing
 from inductord.compiler.adapter.bypass import Bypass
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
@@ -39,13 +39,8 @@ class _Pickler(_codecache.FxGraphCachePickler):
             # on it. What code depends on is the offset (alignment), which is kept for inputs that stay where they are.
             metadata = _codecache.extract_tensor_metadata_for_cache_key(obj)
             return _codecache._ident, (dataclasses.replace(metadata, storage_bytes=None),)
-        accelerator = self._where.accelerator
-        if type(obj) is torch.device and accelerator and obj.type == accelerator.type and obj.index == self._where.own:
-            return torch.device, (obj.type, self._where.travels_as)
-        if name := opaque.class_name(obj):
-            return opaque.empty, (name,)
-        if reduced := memory_formats.reduced(obj):
-            return reduced
+        if written := neutral.reduced(obj, self._where):
+            return written
         inherited = getattr(super(), "reducer_override", None)  # from torch 2.13 on
         return NotImplemented if inherited is None else inherited(obj)
 

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch._subclasses.meta_utils import MetaTensorDesc
 from torch.fx import _graph_pickler
 
-from inductord.compiler.adapter import memory_formats, opaque, operators, placement, tracing, user_kernels
+from inductord.compiler.adapter import neutral, operators, placement, tracing, user_kernels
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
 
@@ -63,9 +63,8 @@ class _Pickler(_graph_pickler.GraphPickler):
     where = placement.CPU_ONLY
 
     def reducer_override(self, obj: Any) -> Any:
-        accelerator = self.where.accelerator
-        if type(obj) is torch.device and accelerator and obj.type == accelerator.type and obj.index == self.where.own:
-            return torch.device, (obj.type, self.where.travels_as)
+        if written := neutral.reduced(obj, self.where):
+            return written
         if isinstance(obj, FakeTensorMode):
             # The description of a view holds the mode of its base. On the other side there is one mode: the reader's.
             return _readers_mode, (self._unpickle_state,)
@@ -73,10 +72,6 @@ class _Pickler(_graph_pickler.GraphPickler):
             # On the other side such a tensor would get a made-up history, for which autograd asks the device for its stream:
             # a worker without that device would abort. Compiling asks for requires_grad and never for the history.
             return dataclasses.replace(obj, is_leaf=True).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-        if name := opaque.class_name(obj):
-            return opaque.empty, (name,)
-        if reduced := memory_formats.reduced(obj):
-            return reduced
         if tracing.is_nested_int(obj):
             return tracing.nested_int, (obj.node.t_id, obj.node.coeff)
         if isinstance(obj, torch.SymInt):

@@ -1,5 +1,5 @@
 """Features on a real GPU, through a daemon whose workers see none: the bits are those of plain Inductor, and ranks compile no
-kernel. A second job starts with an empty store of its own caches, and finds no compiler on PATH."""
+kernel. A second job starts with empty caches of its own, and finds no compiler on PATH."""
 
 import concurrent.futures
 import re
@@ -12,10 +12,7 @@ import grpc
 import pytest
 from support.daemon import DaemonProcess, running_daemon
 from support.features import names
-from support.pools import DEADLINE_S
 from support.training import NO_GRAPH_CACHE, Ended, python, train
-
-from inductord.v1 import admin_pb2, admin_pb2_grpc
 
 torch = pytest.importorskip("torch")
 
@@ -69,12 +66,10 @@ class Sides:
         return min((_differing(parts, self._parts(other)) for other in others), key=len)
 
     def _parts(self, key: str) -> Mapping[str, str]:
-        with self._daemon.channel() as channel:
-            stub = admin_pb2_grpc.AdminServiceStub(channel)
-            try:
-                entry = stub.GetEntry(admin_pb2.GetEntryRequest(key=key), timeout=DEADLINE_S).entry
-            except grpc.RpcError as error:  # of what no worker compiled nothing is stored
-                return {"entry": str(error.code())}
+        try:
+            entry = self._daemon.entry(key)
+        except grpc.RpcError as error:  # of what no worker compiled nothing is stored
+            return {"entry": str(error.code())}
         return dict(entry.key_parts) | {"kind": str(entry.kind)}
 
     @staticmethod

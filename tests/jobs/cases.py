@@ -73,6 +73,24 @@ def mlp(*middle: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Linear(8, 16), *middle, nn.Linear(16, 4))
 
 
+def scaled_step(rows: int, dtype: torch.dtype) -> list[Any]:
+    """One training step under autocast to ``dtype`` with a GradScaler: the loss, then the parameters."""
+    model, device = mlp(nn.ReLU()), torch.get_default_device().type
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler(device, init_scale=64.0)
+
+    def step(x: Tensor) -> Tensor:
+        with torch.autocast(device, dtype):
+            out: Tensor = model(x)
+        return out.float().square().mean()
+
+    loss = torch.compile(step)(torch.randn(rows, 8))
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return [loss, *model.parameters()]
+
+
 @dataclasses.dataclass(eq=False)
 class Listener(logging.Handler):
     """Notes what the package says on its logger, which in a job without it is nothing: of graphs that the rank compiled, and

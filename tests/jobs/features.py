@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from cases import case, leaf, main, mlp, through
+from cases import case, leaf, main, mlp, scaled_step, through
 from torch import Tensor, nn
 from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
@@ -127,20 +127,7 @@ def fallback_random() -> Iterable[Any]:
 
 @case("autocast and GradScaler")
 def autocast() -> Iterable[Any]:
-    model, device = mlp(nn.ReLU()), torch.get_default_device().type
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler(device, init_scale=64.0)
-
-    def step(x: Tensor) -> Tensor:
-        with torch.autocast(device, torch.bfloat16):
-            out: Tensor = model(x)
-        return out.float().square().mean()
-
-    loss = torch.compile(step)(torch.randn(3, 8))
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    return [loss, *model.parameters()]
+    return scaled_step(3, torch.bfloat16)
 
 
 @case("deterministic algorithms")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 import user_kernels
-from cases import case, leaf, main, mlp, through
+from cases import case, leaf, main, mlp, scaled_step, through
 from torch import Tensor, nn
 from torch._inductor import config
 
@@ -95,20 +95,7 @@ def float8() -> Iterable[Any]:
 
 @case("float16 autocast and GradScaler")
 def float16() -> Iterable[Any]:
-    model = mlp(nn.ReLU())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cuda", init_scale=64.0)
-
-    def step(x: Tensor) -> Tensor:
-        with torch.autocast("cuda", torch.float16):
-            out: Tensor = model(x)
-        return out.float().square().mean()
-
-    loss = torch.compile(step)(torch.randn(24, 8))
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    return [loss, *model.parameters()]
+    return scaled_step(24, torch.float16)
 
 
 # CUDA graphs

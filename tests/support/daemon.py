@@ -180,6 +180,15 @@ class DaemonProcess:
         """What ``GetStatus`` says."""
         return status_at(self.address)
 
+    def entry(self, key: str) -> admin_pb2.Entry:
+        """What ``GetEntry`` says of a key; raises ``grpc.RpcError`` where nothing is stored."""
+        with self.channel() as channel:
+            request = admin_pb2.GetEntryRequest(key=key)
+            found: admin_pb2.Entry = (
+                admin_pb2_grpc.AdminServiceStub(channel).GetEntry(request, timeout=DEADLINE_S).entry
+            )
+            return found
+
     def note_children(self) -> None:
         """Remember the processes below it, for the check that they end."""
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -20,11 +20,9 @@ from typing import Any
 from google.protobuf import json_format
 from support import training
 from support.daemon import DaemonProcess
-from support.pools import DEADLINE_S
 from support.rank import rank
 from support.training import NO_GRAPH_CACHE
 
-from inductord.v1 import admin_pb2, admin_pb2_grpc
 from inductord.v1.compiler_pb2 import Toolchain
 
 WORKERS = Path(__file__).parent.parent / "workers"
@@ -72,15 +70,9 @@ def _record(folder: Path, daemon: DaemonProcess) -> dict[str, Any]:
     artifacts.mkdir(exist_ok=True)
     for key in through.keys:
         (artifacts / key).write_bytes(asyncio.run(_fetch(daemon.address, key)))
-    forward, backward = sorted((_entry(daemon, key) for key in through.keys), key=lambda entry: entry.kind)
+    forward, backward = sorted((daemon.entry(key) for key in through.keys), key=lambda entry: entry.kind)
     toolchain = json_format.MessageToDict(forward.toolchain)
     return {"losses": plain.result["losses"], "keys": [forward.key, backward.key], "toolchain": toolchain}
-
-
-def _entry(daemon: DaemonProcess, key: str) -> admin_pb2.Entry:
-    with daemon.channel() as channel:
-        request = admin_pb2.GetEntryRequest(key=key)
-        return admin_pb2_grpc.AdminServiceStub(channel).GetEntry(request, timeout=DEADLINE_S).entry
 
 
 async def _fetch(address: str, key: str) -> bytes:
