@@ -7,8 +7,10 @@ It knows nothing of inductord: kernels are counted with PyTorch's and Triton's o
 
 import argparse
 import gc
+import hashlib
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from _train import Decoder
 from torch._dynamo.utils import counters
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 from torch.nn.parallel import DistributedDataParallel
+
+_NUMBERED = re.compile(r"_\d+$")
 
 
 class KernelWatch:
@@ -43,10 +47,13 @@ class KernelWatch:
 
     def as_json(self) -> dict[str, Any]:
         inductor = counters["inductor"]
+        # Of graphs: their kernels are numbered. Of what a rank compiled in order to measure it, others have nothing.
         chosen = {
-            kernel.fn.__name__: str(kernel.launchers[0].config)
+            f"{kernel.fn.__name__} {hashlib.sha256(kernel.fn.src.encode()).hexdigest()[:8]}": str(
+                kernel.launchers[0].config
+            )
             for kernel in gc.get_objects()
-            if type(kernel) is CachingAutotuner and len(kernel.launchers) == 1
+            if type(kernel) is CachingAutotuner and len(kernel.launchers) == 1 and _NUMBERED.search(kernel.fn.__name__)
         }
         return {
             "triton_compiles": self.compiled,

@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -103,12 +103,20 @@ def _summary(job: dict[str, Any]) -> dict[str, Any]:
         "kernels_delivered": [row["kernels_delivered"] for row in rows],
         "tunings": [len(row["tuned"]) for row in rows],
         "gemm_tunings": [row["gemm_tunings"] for row in rows],
-        "same_choices": all(row["chosen"] == rows[0]["chosen"] for row in rows),
+        "same_choices": not (others := _differing([row["chosen"] for row in rows])),
+        "other_choices": others,
     }
     if report is not None:
         names = ("requests", "compiles", "graphs", "fallbacks_total", "fallbacks", "workers", "workers_with_gpu")
         found |= {name: report[name] for name in names if name in report}
     return found
+
+
+def _differing(chosen: Sequence[Mapping[str, str]]) -> dict[str, list[str | None]]:
+    """What ranks chose for kernels, by name, where they did not all choose the same; None of a rank without the kernel."""
+    names = {name for ranks in chosen for name in ranks}
+    by_name = {name: [ranks.get(name) for ranks in chosen] for name in sorted(names)}
+    return {name: choices for name, choices in by_name.items() if len(set(choices)) > 1}
 
 
 def _trained_alike(one: dict[str, Any], other: dict[str, Any]) -> bool:

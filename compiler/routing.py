@@ -57,6 +57,7 @@ def _ready() -> bool:
             from inductord.compiler.adapter import (
                 accounting,
                 frames,
+                padding,
                 remote_cache,
                 seam,
                 shared_objects,
@@ -84,7 +85,9 @@ def _ready() -> bool:
             if settings.enabled:
                 remote_cache.install(cache)
             if torch.version.cuda is not None and settings.enabled:
-                tuned.install(Tuner(client, telemetry.requester).choose)
+                choose = Tuner(client, telemetry.requester).choose
+                tuned.install(choose)
+                padding.install(choose)
                 triton_target.install()
         except (ImportError, AttributeError) as error:
             telemetry.fell_back(

@@ -76,13 +76,15 @@ def launched_from_binaries() -> Generator[None]:
     def compile_and_find(self: Any) -> None:
         compile_all(self)
         # Not where a kernel is compiled: that may be a process of Inductor's own.
-        self.compile_results = [_launched_from_binary(self, result) for result in self.compile_results]
+        self.compile_results = [launched_from_binary(self, result) for result in self.compile_results]
 
     with replaced(f"{_AUTOTUNER}._precompile_worker", compile_and_find):
         yield
 
 
-def _launched_from_binary(compiled: Any, result: Any) -> Any:
+def launched_from_binary(compiled: Any, result: Any) -> Any:
+    """What one configuration of a kernel, an autotuner's, was compiled to, to be launched from its binary alone if its name is
+    all that kept Inductor from that; else as it is."""
     from torch._inductor.runtime.triton_heuristics import StaticTritonCompileResult
 
     if isinstance(result, StaticTritonCompileResult) or not _name_whole(result.kernel, compiled.triton_meta):

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import logging
 import pickle
+import tempfile
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -18,6 +19,7 @@ from torch._inductor.runtime import triton_heuristics as _heuristics
 from torch._inductor.runtime.runtime_utils import triton_config_to_hashable
 
 from inductord.compiler.adapter import device
+from inductord.compiler.adapter.kernels import launched_from_binary
 from inductord.v1.tuning_pb2 import TuningRecord
 
 log = logging.getLogger("inductord")
@@ -46,7 +48,7 @@ def install(choose: Choose) -> None:
                 own.extend(self.launchers)
                 return TuningRecord(choice=_words(self.launchers[0].config))
 
-            record = choose(_key(self, "configurations"), _uuid(self), tune)
+            record = choose(_key(self, "configurations"), uuid(self.device_props.index), tune)
             if own and _words(own[0].config) == record.choice:
                 return
             _take_one(self, record, tune, own)
@@ -60,7 +62,7 @@ def install(choose: Choose) -> None:
                 choice = _words(own[0].config)
                 return TuningRecord(choice=choice, kernel=binaries.get(choice, b""))
 
-            record = choose(_key(self, f"descent from {_words(launcher.config)}"), _uuid(self), tune)
+            record = choose(_key(self, f"descent from {_words(launcher.config)}"), uuid(self.device_props.index), tune)
             if own and _words(own[0].config) == record.choice:
                 return own[0]
             if record.choice == _words(launcher.config):
@@ -95,13 +97,12 @@ def _words(config: Any) -> str:
     return repr(triton_config_to_hashable(config))
 
 
-def _uuid(kernel: Any) -> str:
-    return str(getattr(torch.cuda.get_device_properties(kernel.device_props.index), "uuid", kernel.device_props.index))
+def uuid(index: int) -> str:
+    """That of a device of this rank, where PyTorch knows it; else its number."""
+    return str(getattr(torch.cuda.get_device_properties(index), "uuid", index))
 
 
 def _key(kernel: Any, step: str) -> str:
-    """SHA-256 of what decides the choice: the kernel, what it may be configured to, the device's model, versions. Nothing of
-    one rank, and not which of its devices it is."""
     meta = {name: value for name, value in kernel.triton_meta.items() if name != "device"}
     described = [
         step,
@@ -112,11 +113,20 @@ def _key(kernel: Any, step: str) -> str:
         meta,
         kernel.inductor_meta,
         sorted(_words(launcher.config) for launcher in kernel.launchers),
-        device.describe(kernel.device_props.type.replace("hip", "cuda")).identity,
-        torch.__version__,
-        torch.version.git_version,
     ]
-    return hashlib.sha256(_text(described).encode()).hexdigest()
+    return choice_key(described, kernel.device_props.type.replace("hip", "cuda"))
+
+
+def choice_key(described: list[Any], device_type: str) -> str:
+    """SHA-256 of what decides a choice: what is chosen for, the device's model, versions. Nothing of one rank, and not which of
+    its devices it is.
+
+    Args:
+        described: plain values, of which equal ones mean the same choice.
+        device_type: that of this rank's accelerator.
+    """
+    whole = [*described, device.describe(device_type).identity, torch.__version__, torch.version.git_version]
+    return hashlib.sha256(_text(whole).encode()).hexdigest()
 
 
 def _text(value: Any) -> str:
@@ -137,7 +147,7 @@ def _keeping_binaries(kernel: Any) -> Generator[dict[str, bytes]]:
     compile_one = kernel._precompile_config
 
     def keep(config: Any, *args: Any, **kwargs: Any) -> Any:
-        result = compile_one(config, *args, **kwargs)
+        result = launched_from_binary(kernel, compile_one(config, *args, **kwargs))
         if isinstance(result, _heuristics.StaticTritonCompileResult):
             path = result.kernel.cubin_path
             result.kernel.cubin_raw, result.kernel.cubin_path = Path(path).read_bytes(), None
@@ -159,7 +169,12 @@ def _launcher(kernel: Any, record: TuningRecord) -> Any:
     # Code of this user's jobs, from the daemon that also gives artifacts.
     result = pickle.loads(record.kernel)
     result.compile_meta["device"] = kernel.triton_meta["device"]
-    result.reload_cubin_path()
-    launcher = result.make_launcher()
+    # From a file of our own. Where PyTorch would put it another rank of the device may be writing it, and half a binary ends
+    # the process that loads it.
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as binary:
+        binary.write(result.kernel.cubin_raw)
+        binary.flush()
+        result.kernel.cubin_path = binary.name
+        launcher = result.make_launcher()
     launcher.config.found_by_coordesc = True
     return launcher

@@ -1,8 +1,13 @@
 """Features on a real GPU, through a daemon whose workers see none: the bits are those of plain Inductor, and ranks compile no
-kernel. A second job starts with empty caches of its own, and finds no compiler on PATH."""
+kernel. A second job starts with empty caches of its own, and finds no compiler on PATH.
+
+What Inductor decides by measuring, it may decide otherwise each time, and a sum then has other bits. So plain Inductor finds
+what was measured in the first job, in the caches that it keeps such decisions in; graphs and kernels it compiles anew.
+"""
 
 import concurrent.futures
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -33,7 +38,7 @@ FALLS_BACK = {
     "cpp_wrapper": ["device_unsupported", "device_unsupported"],
 }
 # A rank measures, or compiles for all because it has the values: in a second job no rank does.
-ONCE = {"max-autotune", "coordinate descent", "freezing"}
+ONCE = {"max-autotune", "coordinate descent", "freezing", "constants"}
 # Triton builds its driver, in C, for kernels that PyTorch's static launcher does not take.
 NEEDS_COMPILER = {"Triton kernels of the user", "Triton kernels of the user, training", *FALLS_BACK}
 
@@ -49,9 +54,11 @@ class Sides:
             return train(folder / side / script, command, address, **NO_GRAPH_CACHE, **NO_OTHER_COMPILER, **more)
 
         with concurrent.futures.ThreadPoolExecutor() as threads:
-            plain = [threads.submit(job, "plain", script, None, []) for script in SCRIPTS]
             first = [threads.submit(job, "first", script, daemon.address, []) for script in SCRIPTS]
             self.first = [each.result() for each in first]
+            for script in SCRIPTS:
+                shutil.copytree(folder / "first" / script / "inductor", folder / "plain" / script / "inductor")
+            plain = [threads.submit(job, "plain", script, None, []) for script in SCRIPTS]
             served = {s: [name for name in names(s) if name not in NEEDS_COMPILER] for s in SCRIPTS}
             second = [
                 threads.submit(job, "second", script, daemon.address, served[script], PATH="/nonexistent")

@@ -93,6 +93,11 @@ def float8() -> Iterable[Any]:
         return through(multiply, torch.randn(32, 64), torch.randn(16, 64))
 
 
+@case("matrix products that may be padded")
+def padded() -> Iterable[Any]:
+    return through(lambda x, w: (x @ w).relu(), leaf(515, 513), leaf(513, 517))
+
+
 @case("float16 autocast and GradScaler")
 def float16() -> Iterable[Any]:
     return scaled_step(24, torch.float16)
