@@ -2,14 +2,17 @@
 code generators of devices.
 
 They decide the generated code, no key has them, and a worker does not. PyTorch's tables are compared with what they held when
-inductord came into the process; what somebody registered before is known by where its functions are written.
+inductord came into the process; what somebody registered before is known by where its functions are written, and operators
+that somebody kept from being lowered by PyTorch's sources, which name those that PyTorch keeps.
 """
 
 import functools
 import itertools
 import operator
+import re
 import types
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -84,12 +87,32 @@ def _lowered() -> list[Any]:
         added = (item for item in now.items() if item[0] not in _BEFORE)
     new = [target for target, handler in added if not _is_fallback(handler)]
     # Those for users are a table of their own from torch 2.12 on.
-    return [*changed, *new, *_foreign_before(), *getattr(_lowering, "user_lowerings", ())]
+    return [*changed, *new, *_foreign_before(), *_kept_before(), *getattr(_lowering, "user_lowerings", ())]
 
 
 @functools.cache
 def _foreign_before() -> tuple[Any, ...]:
     return tuple(target for target, handler in _BEFORE.items() if _foreign(handler))
+
+
+_MAKES_FALLBACK = re.compile(r"\bmake_fallback\(\s*(aten\.\w+(?:\.\w+)?)")
+_NAMES = re.compile(r"\baten\.\w+")
+
+
+@functools.cache
+def _kept_before() -> tuple[Any, ...]:
+    """Operators that Inductor's sources lower and do not keep from it, and that are kept from it all the same. What they name
+    nowhere is compiled the same whoever kept it: Inductor itself does, when it meets one."""
+    folder = Path(_lowering.__file__).parent
+    sources = [folder / "lowering.py", folder / "quantized_lowerings.py", *(folder / "kernel").rglob("*.py")]
+    text = "".join(source.read_text() for source in sources)
+    lowered, kept = set(_NAMES.findall(text)), set(_MAKES_FALLBACK.findall(text))
+    found: list[Any] = []
+    for target, handler in _BEFORE.items():
+        name = str(getattr(target, "overloadpacket", target))
+        if _is_fallback(handler) and name in lowered and kept.isdisjoint({name, str(target)}):
+            found.append(target)
+    return tuple(found)
 
 
 @functools.cache

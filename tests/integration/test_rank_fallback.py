@@ -34,6 +34,14 @@ def test_every_stage_that_fails_ends_in_the_local_compile(daemon: DaemonProcess,
     assert "Traceback" not in ended.err
 
 
+def test_an_operator_kept_from_lowering_before_inductord_came_is_noticed(daemon: DaemonProcess, tmp_path: Path) -> None:
+    ended = train(
+        tmp_path, python("kept.py"), daemon.address, INDUCTORD=None, CI=None
+    )  # in CI, PyTorch would refuse it
+    assert (ended.code, ended.fallbacks, ended.count("requests")) == (0, {"not_cacheable": 1}, 0), ended.err
+    assert "the lowering of aten.sin" in ended.err
+
+
 def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: Path) -> None:
     seen = train(tmp_path, python("bypass.py"), None).result
     guards, patterns, lock = json.loads(seen.pop("guards")), json.loads(seen.pop("patterns")), seen.pop("a lock")
