@@ -20,13 +20,14 @@ import torch.distributed as dist
 from _train import Decoder
 from torch._dynamo.utils import counters
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+from torch._inductor.select_algorithm import AlgorithmSelectorCache
 from torch.nn.parallel import DistributedDataParallel
 
 _NUMBERED = re.compile(r"_\d+$")
 
 
 class KernelWatch:
-    """Counts Triton compiles, and kernels that were tuned, in this process."""
+    """Counts Triton compiles, and kernels and products of matrices that were tuned, in this process."""
 
     def __init__(self) -> None:
         import triton
@@ -41,6 +42,14 @@ class KernelWatch:
             return tune(kernel, *args, **kwargs)
 
         CachingAutotuner.benchmark_all_configs = benchmark_all_configs
+        self.products = 0
+        select = AlgorithmSelectorCache.do_autotuning
+
+        def do_autotuning(*args: Any, **kwargs: Any) -> Any:
+            self.products += 1
+            return select(*args, **kwargs)
+
+        AlgorithmSelectorCache.do_autotuning = do_autotuning
 
     def _compiled(self, *_: Any, cache_hit: bool = False, **__: Any) -> None:
         self.compiled += not cache_hit
@@ -62,7 +71,8 @@ class KernelWatch:
             "kernels_delivered": inductor["triton_bundler_load_static_autotuner"],
             "tuned": sorted(self.tuned),
             "chosen": dict(sorted(chosen.items())),
-            "gemm_tunings": inductor["select_algorithm_autotune"],
+            # Not PyTorch's own counter, which comes with an artifact.
+            "gemm_tunings": self.products,
             "cudagraph_skips": inductor["cudagraph_skips"],
         }
 

@@ -103,10 +103,9 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
 def test_the_numbers_are_bitwise_those_of_inductor(sides: Sides, feature: tuple[str, str]) -> None:
     name = feature[1]
     plain, first = sides.of(sides.plain, feature), sides.of(sides.first, feature)
-    if "error" in plain:
-        last = plain["error"].splitlines()[-1]
-        assert first["error"].splitlines()[-1].split(":")[0] == last.split(":")[0], first
-        pytest.skip(f"plain Inductor raises as well: {last}")
+    if "ModuleNotFoundError" in plain.get("error", ""):
+        pytest.skip(plain["error"].strip().splitlines()[-1])
+    assert "error" not in plain, plain["error"]
     assert "error" not in first, first["error"]
     reasons = [re.findall(r"\((\w+)\)$", said)[0] for said in first["said"]]
     assert (reasons, first["digest"]) == (FALLS_BACK.get(name, []), plain["digest"]), first["failed"]

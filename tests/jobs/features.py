@@ -114,7 +114,9 @@ def dropout() -> Iterable[Any]:
 @case("random numbers")
 def random_numbers() -> Iterable[Any]:
     return [
-        *through(lambda x: x + torch.rand_like(x) + torch.randn(6) + torch.randint_like(x, 9), leaf(6)),
+        *through(
+            lambda x: x + torch.rand_like(x) + torch.randn(6, device=x.device) + torch.randint_like(x, 9), leaf(6)
+        ),
         torch.rand(1),
     ]
 
