@@ -183,7 +183,7 @@ class Metrics:
         )
         self.tunings = Counter(
             "inductord_kernel_tunings",
-            "Kernels that ranks wanted tuned, by how they came to a choice; only measured ones cost time on a device.",
+            "Kernels, and paddings of products, that ranks wanted tuned, by how they came to a choice; only measured cost time.",
             ["result"],
             registry=registry,
         )
