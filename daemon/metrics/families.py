@@ -183,7 +183,7 @@ class Metrics:
         )
         self.tunings = Counter(
             "inductord_kernel_tunings",
-            "Kernels, and paddings of products, that ranks wanted tuned, by how they came to a choice; only measured cost time.",
+            "Kernels and paddings of products that ranks wanted tuned, by how they came to a choice; measured ones cost time.",
             ["result"],
             registry=registry,
         )
