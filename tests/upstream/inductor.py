@@ -12,6 +12,7 @@ passes with the one and not with the other is run again alone on both sides; wha
 import argparse
 import collections
 import contextlib
+import importlib.metadata
 import json
 import re
 import sys
@@ -172,6 +173,8 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = _arguments()
+    if "inductord" not in importlib.metadata.entry_points(group="torch.backends").names:
+        sys.exit("inductord is not installed in this environment, so no test would go through it: pip install .")
     with contextlib.ExitStack() as stack:
         work = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="suite-")))
         work.mkdir(parents=True, exist_ok=True)
