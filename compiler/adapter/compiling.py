@@ -23,7 +23,7 @@ from torch._inductor.triton_bundler import TritonBundler
 from torch.hub import tqdm  # type: ignore[attr-defined]
 
 from inductord.compiler import relocate
-from inductord.compiler.adapter import kernels, moving, shared_objects, tracing
+from inductord.compiler.adapter import kernels, moving, opaque, shared_objects, tracing
 from inductord.compiler.adapter.placement import CPU_ONLY, Placement
 from inductord.compiler.adapter.replacing import replaced
 from inductord.compiler.adapter.seam import GraphCall, InProcess
@@ -208,6 +208,7 @@ def pack(graph: Any, bundle: Any, libraries: dict[str, Library], where: Placemen
     shipped = copy.copy(graph)
     shipped.set_triton_bundle(kernels.slim(bundle))
     shipped.prepare_for_serialization()
+    shipped.opaque_value_type_classes = opaque.by_name(shipped.opaque_value_type_classes)
     relocations = None
     if where.accelerator is not None:
         relocations = relocate.find(graph.source_code, where.accelerator.type, where.own)

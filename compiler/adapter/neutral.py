@@ -9,11 +9,8 @@ from inductord.compiler.adapter.placement import Placement
 
 
 def reduced(value: object, where: Placement) -> Any:
-    """What pickle writes of this rank's own device, of an object that a graph only hands on, and of a memory format; None for
-    everything else."""
+    """What pickle writes of this rank's own device, of an opaque object, and of a memory format; None for everything else."""
     accelerator = where.accelerator
     if type(value) is torch.device and accelerator and value.type == accelerator.type and value.index == where.own:
         return torch.device, (value.type, where.travels_as)
-    if name := opaque.class_name(value):
-        return opaque.empty, (name,)
-    return memory_formats.reduced(value)
+    return opaque.reduced(value) or memory_formats.reduced(value)

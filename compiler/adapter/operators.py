@@ -18,7 +18,7 @@ from torch.fx import node as _fx_node
 from torch.fx.experimental import symbolic_shapes as _shapes
 from torch.utils import _pytree as pytree
 
-from inductord.compiler.adapter import schema
+from inductord.compiler.adapter import opaque, schema
 from inductord.compiler.adapter.nodes import all_nodes
 from inductord.compiler.adapter.tracing import is_nested_int
 
@@ -112,6 +112,7 @@ def scope() -> Generator[None]:
         _fx_node._side_effectful_functions.difference_update(_with_side_effect)
         for kept in (_declared, _with_side_effect, _with_effect, _noted):
             kept.clear()
+        opaque.forget()
 
 
 def _declare(descriptions: tuple[Description, ...]) -> Described:
@@ -144,7 +145,7 @@ def _declare_one(description: Description) -> None:
     library = torch.library.Library(description.namespace, "FRAGMENT")
     _declared.append(library)
     tags = tuple(getattr(torch.Tag, tag) for tag in description.tags)
-    library.define(description.schema.removeprefix(f"{description.namespace}::"), tags=tags)
+    library.define(opaque.declarable(description.schema.removeprefix(f"{description.namespace}::")), tags=tags)
     op = _named(description)
 
     def as_noted(*args: Any, **kwargs: Any) -> Any:

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
+import opaque_objects
 import torch
 import torch.nn.functional as F
 from cases import case, leaf, main, mlp, scaled_step, through
@@ -387,6 +388,33 @@ def writing_views() -> Iterable[Any]:
             outputs.append(torch.randn(7, 7))
             torch.compile(f, dynamic=True)(outputs[-1])
     return outputs
+
+
+@case("opaque object")
+def opaque_object() -> Iterable[Any]:
+    scale = opaque_objects.Scale(1.5)
+    compiled = torch.compile(lambda x, scale: opaque_objects.scaled(x.sin(), scale) + 1)
+    first = compiled(torch.ones(51), scale)
+    scale.factor = 2.5
+    return [first, compiled(torch.ones(51), scale), scale.uses]
+
+
+@case("opaque value")
+def opaque_value() -> Iterable[Any]:
+    def f(x: Tensor, power: opaque_objects.Power) -> Tensor:
+        return opaque_objects.raised(x.sin(), power) + 1
+
+    compiled = torch.compile(f)
+    return [compiled(torch.ones(52) * 2, opaque_objects.Power(exponent)) for exponent in (2, 3)]
+
+
+@case("opaque value that is hoisted")
+def hoisted_opaque_value() -> Iterable[Any]:
+    def f(x: Tensor, label: opaque_objects.Label) -> Tensor:
+        return opaque_objects.labelled(x.sin(), label) + 1
+
+    compiled = torch.compile(f)
+    return [compiled(torch.ones(53), opaque_objects.Label(text)) for text in ("one", "three")]
 
 
 @case("custom operator with an effect")
