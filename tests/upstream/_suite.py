@@ -9,6 +9,7 @@ LOG: a file for what is printed.
 """
 
 import json
+import logging
 import os
 import sys
 import traceback
@@ -21,10 +22,27 @@ import pytest
 _SAID = 600
 
 
+class Heard(logging.Handler):
+    """What is said of graphs that the rank compiled; without the package that says so, nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.said: list[str] = []
+        logger = logging.getLogger("inductord")
+        logger.setLevel(logging.INFO)
+        logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one record."""
+        if "is compiled by this rank" in (message := record.getMessage()):
+            self.said.append(message[:_SAID])
+
+
 class Outcomes:
     """Appends what becomes of each test to a file."""
 
     def __init__(self, path: Path, tests: Path) -> None:
+        self._heard = Heard()
         self._path = path
         self._tests = str(tests)
         self._wanted = set(path.read_text().split("\n")) - {""}
@@ -43,6 +61,7 @@ class Outcomes:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._found = {"outcome": "passed"}
+        self._heard.said.clear()
         self._write(begins=nodeid)
 
     @pytest.hookimpl(wrapper=True)
@@ -66,7 +85,8 @@ class Outcomes:
         return {"error": error.type.__name__, "said": str(error.value)[:_SAID], "line": line}
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self._write(test=nodeid, **self._found)
+        compiled_here = {"compiled_here": self._heard.said} if self._heard.said else {}
+        self._write(test=nodeid, **self._found, **compiled_here)
 
 
 def main() -> None:

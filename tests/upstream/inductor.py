@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -55,7 +56,7 @@ _SIDES = ("inductor", "inductord")
 _NO_PROBES = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}
 """What vector units the CPU names are taken to work: else each process would import PyTorch for each of them to try it."""
 
-Outcome = Mapping[str, str]
+Outcome = Mapping[str, Any]
 
 
 def _outcomes(rows: str) -> tuple[dict[str, Outcome], str | None]:
