@@ -126,8 +126,6 @@ def test_tests_that_a_case_names_exist() -> None:
     named_tests = re.findall(r"`([\w/]+\.py)(?:::(\w+))?(?:\[([^\]]+)\])?`", (ROOT / "docs/cases.md").read_text())
     assert len(named_tests) > 20
     for file, function, parameter in named_tests:
-        if file == "benchmarks/gpu.py":
-            continue
         text = (ROOT / "tests" / file).read_text()
         if function:
             assert f"def {function}(" in text, (file, function)
