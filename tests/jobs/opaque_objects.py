@@ -16,36 +16,29 @@ class Scale(OpaqueBase):
         self.uses = 0
 
 
-class Power(OpaqueBase):
-    """Of equal ones, each is as good as the other: it stands in a graph as it is."""
+class Value(OpaqueBase):
+    """Of equal ones, each is as good as the other."""
 
-    def __init__(self, exponent: int) -> None:
-        self.exponent = exponent
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Power) and self.exponent == other.exponent
-
-    def __hash__(self) -> int:
-        return hash(self.exponent)
-
-    def __fx_repr__(self) -> tuple[str, dict[str, Any]]:
-        return f"Power({self.exponent})", {"Power": Power}
-
-
-class Label(OpaqueBase):
-    """A value that graphs are handed: they are compiled once for all of them."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, held: Any) -> None:
+        self.held = held
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Label) and self.text == other.text
+        return type(other) is type(self) and self.held == other.held
 
     def __hash__(self) -> int:
-        return hash(self.text)
+        return hash(self.held)
 
     def __fx_repr__(self) -> tuple[str, dict[str, Any]]:
-        return f"Label({self.text!r})", {"Label": Label}
+        name = type(self).__name__
+        return f"{name}({self.held!r})", {name: type(self)}
+
+
+class Power(Value):
+    """Stands in a graph as it is."""
+
+
+class Label(Value):
+    """Graphs are handed it: they are compiled once for all of them."""
 
 
 register_opaque_type(Scale, typ="reference")
@@ -68,7 +61,7 @@ def _(x: Tensor, scale: Scale) -> Tensor:
 @torch.library.custom_op("inductord_opaque::raised", mutates_args=())
 def raised(x: Tensor, power: Power) -> Tensor:
     """To the power of ``power``."""
-    return x**power.exponent
+    return x**power.held
 
 
 @raised.register_fake
@@ -79,7 +72,7 @@ def _(x: Tensor, power: Power) -> Tensor:
 @torch.library.custom_op("inductord_opaque::labelled", mutates_args=())
 def labelled(x: Tensor, label: Label) -> Tensor:
     """Plus the length of ``label``."""
-    return x + len(label.text)
+    return x + len(label.held)
 
 
 @labelled.register_fake
