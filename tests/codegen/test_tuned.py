@@ -19,6 +19,7 @@ import torch
 from support import gpu_graphs, gpu_models
 from support.gpu_travel import compiled, sent
 from torch._inductor.codecache import PyCodeCache
+from torch._inductor.runtime.static_triton_launcher import StaticallyLaunchedCudaKernel
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
 from inductord.compiler.adapter import kernels, playing, tuned
@@ -46,11 +47,14 @@ def test_a_rank_launches_what_another_found_from_a_whole_binary(long: bool, monk
     Path(made.kernel.cubin_path).write_bytes(b"")
     loaded: list[Any] = []
 
-    def load(path: str, name: str, shared: int, device: int) -> tuple[int, int, int]:
-        loaded.append((Path(path).read_bytes(), name, device))
-        return 1, 32, 0
+    handles = (1, 1) if hasattr(StaticallyLaunchedCudaKernel, "close") else (1,)  # torch 2.14 has the module's as well
 
-    monkeypatch.setattr(torch._C, "_StaticCudaLauncher", SimpleNamespace(_load_kernel=load))
+    def load(path: str, name: str, shared: int, device: int) -> tuple[int, ...]:
+        loaded.append((Path(path).read_bytes(), name, device))
+        return *handles, 32, 0
+
+    loader = SimpleNamespace(_load_kernel=load, _unload_kernel=lambda _: None)
+    monkeypatch.setattr(torch._C, "_StaticCudaLauncher", loader)
     launcher = tuned._launcher(kernel, record)
     assert tuned._words(launcher.config) == record.choice
     ((binary, name, device),) = loaded
