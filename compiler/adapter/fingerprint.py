@@ -38,11 +38,23 @@ class _Pickler(_codecache.FxGraphCachePickler):
             # A saved tensor that is given other strides grows its storage; that does not survive the wire, and no code depends
             # on it. What code depends on is the offset (alignment), which is kept for inputs that stay where they are.
             metadata = _codecache.extract_tensor_metadata_for_cache_key(obj)
-            return _codecache._ident, (dataclasses.replace(metadata, storage_bytes=None),)
+            shape, stride = torch.Size(map(_settled, metadata.shape)), tuple(map(_settled, metadata.stride))
+            offset = _settled(metadata.storage_offset)
+            return _codecache._ident, (
+                dataclasses.replace(metadata, shape=shape, stride=stride, storage_offset=offset, storage_bytes=None),
+            )
         if written := neutral.reduced(obj, self._where):
             return written
         inherited = getattr(super(), "reducer_override", None)  # from torch 2.13 on
         return NotImplemented if inherited is None else inherited(obj)
+
+
+def _settled(value: Any) -> Any:
+    """A symbolic number whose value became a matter of the graph while it was traced, as the number that it is: on the other
+    side it is that. Everything else as it is."""
+    if isinstance(value, torch.SymInt) and (number := value.node.maybe_as_int()) is not None:
+        return number
+    return value
 
 
 def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> tuple[dict[str, str], dict[str, str]]:
@@ -62,6 +74,7 @@ def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> tuple[dict[
         details = _codecache.FxGraphHashDetails(call.gm, call.example_inputs, options, call.inputs_to_check)
         for name in _OF_THIS_PROCESS:
             vars(details).pop(name, None)
+        details.example_inputs = [_settled(value) for value in details.example_inputs]
         pickler = _Pickler(call.gm, bool(details.user_defined_triton_source), where)
         with placement.renamed(call.gm, where):
             found = {name: _digest(pickler.dumps(value)) for name, value in vars(details).items()}

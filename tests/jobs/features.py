@@ -438,6 +438,16 @@ def dynamic() -> Iterable[Any]:
     return [compiled(torch.randn(size, 3)) for size in (4, 7, 9)]
 
 
+@case("size that turns out to be fixed")
+def fixed_while_traced() -> Iterable[Any]:
+    """The backward of ``cumprod`` asks for the size itself."""
+    compiled = torch.compile(lambda x: x.cumprod(1) * 3, dynamic=True)
+    inputs = [leaf(4, size) for size in (5, 7)]
+    for x in inputs:
+        compiled(x).sum().backward()
+    return [x.grad for x in inputs]
+
+
 @case("guards made while compiling")
 def inner_guards() -> Iterable[Any]:
     """Of one graph with a symbolic size, code differs by what that size is: each compiles under guards of its own."""
