@@ -135,13 +135,16 @@ def socket_path(address: str) -> Path:
 
 
 def ensure_private_dir(folder: Path) -> None:
-    """Create ``folder`` for this user alone (0700), or check that it is so.
+    """Create ``folder`` for this user alone (0700), or check that it is so. Missing folders above it are made alike: one of
+    them may be where sockets will be.
 
     Raises:
         AddressError: when it is another user's, a link, open to others or cannot be made.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (*reversed(folder.parents), folder):
+            if not each.exists():
+                each.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise AddressError(f"cannot make the folder {folder}: {error}. Choose another address.") from error
     check_private_dir(folder)

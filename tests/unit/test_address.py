@@ -76,8 +76,14 @@ def test_a_folder_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch, pl
 
 
 def test_a_private_folder_is_made_for_us_alone(places: Path) -> None:
-    ensure_private_dir(places / "a" / "b")
-    assert (places / "a" / "b").stat().st_mode & 0o777 == 0o700
+    before = os.umask(0o022)
+    try:
+        ensure_private_dir(places / "a" / "b")
+    finally:
+        os.umask(before)
+    # The folder of sockets may be the upper one, when something else of ours comes first.
+    for folder in (places / "a", places / "a" / "b"):
+        assert folder.stat().st_mode & 0o777 == 0o700
     ensure_private_dir(places / "a" / "b")
 
 
