@@ -7,6 +7,7 @@ that somebody kept from being lowered by PyTorch's sources, which name those tha
 """
 
 import functools
+import inspect
 import itertools
 import operator
 import re
@@ -85,7 +86,7 @@ def _lowered() -> list[Any]:
     if len(now) < len(_BEFORE) or not all(map(operator.is_, _BEFORE.values(), now.values())):
         changed = [target for target, handler in _BEFORE.items() if now.get(target) is not handler]
         added = (item for item in now.items() if item[0] not in _BEFORE)
-    new = [target for target, handler in added if not _is_fallback(handler)]
+    new = [target for target, handler in added if not (_is_fallback(handler) or _comes_late(handler))]
     # Those for users are a table of their own from torch 2.12 on.
     return [*changed, *new, *_foreign_before(), *_kept_before(), *getattr(_lowering, "user_lowerings", ())]
 
@@ -128,6 +129,12 @@ def _namespace(target: Any) -> str:
 def _is_fallback(handler: Any) -> bool:
     """Inductor makes these for operators that it does not know, when it first meets them."""
     return getattr(handler, "__qualname__", "").startswith(_FALLBACK)
+
+
+def _comes_late(handler: Any) -> bool:
+    """Whether a module of Inductor brings it, that may be imported after its table of lowerings, or import that first."""
+    module = str(getattr(inspect.unwrap(handler), "__module__", ""))
+    return module.startswith("torch._inductor.") and module != _lowering.__name__ and not _foreign(handler)
 
 
 def _foreign(part: Any, seen: set[int] | None = None) -> bool:

@@ -42,6 +42,10 @@ def test_an_operator_kept_from_lowering_before_inductord_came_is_noticed(daemon:
     assert "the lowering of aten.sin" in ended.err
 
 
+def test_what_pytorch_registers_late_is_not_taken_for_the_jobs(daemon: DaemonProcess, tmp_path: Path) -> None:
+    assert train(tmp_path, python("late.py"), daemon.address).result == ["torch._inductor.choices"]
+
+
 def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: Path) -> None:
     seen = train(tmp_path, python("bypass.py"), None).result
     guards, patterns, lock = json.loads(seen.pop("guards")), json.loads(seen.pop("patterns")), seen.pop("a lock")
