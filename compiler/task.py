@@ -6,7 +6,7 @@ Runs in worker processes of every kind of pool. It never touches training state 
 import contextlib
 import time
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 from inductord.compiler import graph_key, payload
@@ -71,6 +71,7 @@ class _Refused(Exception):
 def _compile(key: str, content: bytes, threads: int, phases: dict[str, float]) -> bytes:
     try:
         graph = payload.unpack_graph(content)
+        _check_versions(key, graph.toolchain)
         if graph.accelerator is None:
             compiling.warm_for_cpu()
         with _device_of(graph):
@@ -122,14 +123,20 @@ def _compile_there(key: str, graph: payload.Graph, threads: int, phases: dict[st
         return payload.pack_artifact(payload.Artifact(key, compiled.content, compiled.libraries, compiled.relocations))
 
 
+_ASKED_FIRST = ("torch", "python", "triton")
+"""Fields of a toolchain that are told of every graph."""
+
+
+def _check_versions(key: str, sent: Toolchain) -> None:
+    """Another PyTorch may fail at any step of loading and compiling the graph, with an error that says nothing of the cause."""
+    if differing := _differing(sent, toolchain.describe(""), _ASKED_FIRST):
+        raise _mismatch(f"{key[:12]} was made by another toolchain ({'; '.join(differing)})")
+
+
 def _check_key(key: str, graph: payload.Graph, own: graph_key.Identified) -> None:
     if own.key.digest == key:
         return
-    differing = [
-        f"{field.name}: sent {getattr(graph.toolchain, field.name)!r}, here {getattr(own.toolchain, field.name)!r}"
-        for field in Toolchain.DESCRIPTOR.fields
-        if getattr(graph.toolchain, field.name) != getattr(own.toolchain, field.name)
-    ]
+    differing = _differing(graph.toolchain, own.toolchain, [field.name for field in Toolchain.DESCRIPTOR.fields])
     parts = own.key.parts
     named = sorted(name for name in {*parts, *graph.key_parts} if parts.get(name) != graph.key_parts.get(name))
     if "inductor_config" not in named:  # then its words differ in what is left out of them
@@ -137,12 +144,19 @@ def _check_key(key: str, graph: payload.Graph, own: graph_key.Identified) -> Non
     if graph.key_parts and named:
         differing.append(f"parts that differ: {', '.join(named)}")
     why = "; ".join(differing) or "the graph, its options or the settings are not those that the key was made of"
-    raise _Refused(
-        CompileFailure(
-            kind=FailureKind.FAILURE_KIND_KEY_MISMATCH,
-            message=f"sent as {key[:12]}, the worker makes it {own.key.digest[:12]} ({why})",
-        )
-    )
+    raise _mismatch(f"sent as {key[:12]}, the worker makes it {own.key.digest[:12]} ({why})")
+
+
+def _differing(sent: Toolchain, own: Toolchain, fields: Iterable[str]) -> list[str]:
+    return [
+        f"{field}: sent {getattr(sent, field)!r}, here {getattr(own, field)!r}"
+        for field in fields
+        if getattr(sent, field) != getattr(own, field)
+    ]
+
+
+def _mismatch(message: str) -> _Refused:
+    return _Refused(CompileFailure(kind=FailureKind.FAILURE_KIND_KEY_MISMATCH, message=message))
 
 
 def _failure(kind: FailureKind, error: BaseException) -> CompileFailure:

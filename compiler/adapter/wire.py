@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch._inductor import config as _config
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.meta_utils import MetaTensorDesc
 from torch.fx import _graph_pickler
 
@@ -72,6 +72,9 @@ class _Pickler(_graph_pickler.GraphPickler):
             # On the other side such a tensor would get a made-up history, for which autograd asks the device for its stream:
             # a worker without that device would abort. Compiling asks for requires_grad and never for the history.
             return dataclasses.replace(obj, is_leaf=True).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        if isinstance(obj, FakeTensor) and obj.layout is torch.sparse_coo:
+            form = (obj.sparse_dim(), obj.dense_dim(), tuple(obj.shape), obj.dtype, obj.device, obj.is_coalesced())
+            return _sparse, (self._unpickle_state, *form)
         if tracing.is_nested_int(obj):
             return tracing.nested_int, (obj.node.t_id, obj.node.coeff)
         if isinstance(obj, torch.SymInt):
@@ -90,6 +93,34 @@ def _symbolic(data: Any, state: Any) -> torch.SymInt:
     if not hasattr(data, "node"):
         data.node = data.unpickle_sym_int(state).node
     return torch.SymInt(data.node)
+
+
+def _sparse(
+    state: Any,
+    sparse_dim: int,
+    dense_dim: int,
+    shape: tuple[Any, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+    is_coalesced: bool,
+) -> torch.Tensor:
+    """PyTorch's own way makes such tensors by an operator that takes numbers only, so symbolic sizes would become numbers in
+    all of the graph. As there, it has no elements."""
+    with state.fake_mode:
+        indices = torch.empty((sparse_dim, 0), dtype=torch.int64, device=device)
+        values = torch.empty((0, *shape[sparse_dim:]), dtype=dtype, device=device)
+        made: torch.Tensor = torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(
+            sparse_dim,
+            dense_dim,
+            shape,
+            indices,
+            values,
+            dtype=dtype,
+            layout=torch.sparse_coo,
+            device=device,
+            is_coalesced=is_coalesced,
+        )
+    return made
 
 
 def _readers_mode(state: Any) -> FakeTensorMode:

@@ -26,7 +26,7 @@ PHRASES: Mapping[str, str] = {
     Fallback.WORKER_DIED: "the worker died over this graph, also at the second try",
     Fallback.WORKER_OUT_OF_MEMORY: "the worker ran out of memory; see worker_memory_bytes",
     Fallback.WORKER_CANNOT_LOAD: "the worker lacks an operator that the graph uses",
-    Fallback.KEY_MISMATCH: "worker and rank computed different keys; please report this",
+    Fallback.KEY_MISMATCH: "worker and rank differ, as when the daemon runs in another environment; the rank said in what",
     Fallback.ARTIFACT_TOO_LARGE: "the result is larger than the daemon takes; raise max_artifact_bytes",
     Fallback.POOL_UNAVAILABLE: "the daemon had no worker to give; see `inductord status`",
     Fallback.ARTIFACT_CORRUPT: "the result did not match its digest and was not used",

@@ -20,14 +20,21 @@ async def test_only_the_right_graph_is_compiled_for_a_key(real_daemon: DaemonPro
     before = real_daemon.status()
     async with rank(real_daemon.address) as one:
 
-        async def refused(name: str, under: str) -> "pb.FailureKind":
+        async def failure(name: str, under: str) -> pb.CompileFailure:
             answer = await one.compile((tmp_path / name).read_bytes(), key=under)
             assert answer.failure is not None, f"{name} was compiled"
             assert answer.artifact == b""
-            return answer.failure.kind
+            return answer.failure
+
+        async def refused(name: str, under: str) -> "pb.FailureKind":
+            return (await failure(name, under)).kind
 
         assert await refused("right", OTHER) == pb.FAILURE_KIND_KEY_MISMATCH
         assert await refused("other settings", key) == pb.FAILURE_KIND_KEY_MISMATCH
+        # Another PyTorch than the worker's may make bytes and settings that it cannot load; that is not what is said.
+        other = await failure("other torch", OTHER)
+        assert other.kind == pb.FAILURE_KIND_KEY_MISMATCH
+        assert "torch: sent '1.0', here" in other.message
         for number, name in enumerate(["no graph", "half a graph", "no payload", "unknown settings"]):
             kind = await refused(name, f"{number:064x}")
             assert kind in (pb.FAILURE_KIND_UNLOADABLE, pb.FAILURE_KIND_COMPILE_ERROR), name

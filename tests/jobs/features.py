@@ -448,6 +448,16 @@ def fixed_while_traced() -> Iterable[Any]:
     return [x.grad for x in inputs]
 
 
+@case("sparse gradients")
+def sparse_gradients() -> Iterable[Any]:
+    """Of symbolic sizes: the graph holds sparse tensors, whose sizes must stay symbols on the way to a worker."""
+    compiled = torch.compile(lambda table, index: F.embedding(index, table, sparse=True), dynamic=True)
+    tables = [leaf(10, width) for width in (3, 9)]
+    for table in tables:
+        compiled(table, torch.randint(10, (2, table.shape[1]))).sum().backward()
+    return [table.grad.to_dense() for table in tables if table.grad is not None]
+
+
 @case("guards made while compiling")
 def inner_guards() -> Iterable[Any]:
     """Of one graph with a symbolic size, code differs by what that size is: each compiles under guards of its own."""

@@ -12,6 +12,7 @@ from keys import capture, network
 from inductord.compiler import graph_key, payload
 from inductord.compiler.adapter import wire
 from inductord.compiler.adapter.seam import GraphCall
+from inductord.v1.compiler_pb2 import Toolchain
 
 folder = Path(sys.argv[1])
 
@@ -30,6 +31,12 @@ def look(call: GraphCall) -> None:
     ):
         packed = payload.pack_graph(payload.Graph(identified.toolchain, call.kind, settings, graph))
         (folder / name).write_bytes(packed)
+    other_torch = Toolchain()
+    other_torch.CopyFrom(identified.toolchain)
+    other_torch.torch = "1.0"
+    (folder / "other torch").write_bytes(
+        payload.pack_graph(payload.Graph(other_torch, call.kind, unknown, b"no graph"))
+    )
     (folder / "no payload").write_bytes(b"\xff\xfe nothing")
     print(f'"{key}"')
 
