@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 
 from inductord.compiler import payload
-from inductord.compiler.adapter import ambient, placement, remote_cache, replaced_parts, toolchain
+from inductord.compiler.adapter import ambient, placement, remote_cache, replaced_methods, replaced_parts, toolchain
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.client import Client
 from inductord.compiler.cut_log import note_key
@@ -133,7 +133,7 @@ class AotCache:
         cxx = self._client.capabilities().cxx
         parts = {"remote": key}
         # Nor does it know these. A result whose graphs they decide is never kept: the graphs do not come from the daemon.
-        if found := replaced_parts.found():
+        if found := [*replaced_parts.found(), *replaced_methods.found()]:
             parts["replaced"] = repr(found)
         return make_key(parts, ambient.describe(), toolchain.describe(cxx)).digest
 

@@ -9,7 +9,7 @@ from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 from torch._logging import _internal as _logging
 
-from inductord.compiler.adapter import opaque, replaced_parts, schema, user_kernels
+from inductord.compiler.adapter import opaque, replaced_methods, replaced_parts, schema, user_kernels
 from inductord.compiler.adapter.nodes import all_nodes
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.reasons import Fallback
@@ -75,7 +75,7 @@ def check(call: GraphCall) -> None:
         raise Bypass(Fallback.DEBUG_TRACE, f"TORCH_LOGS asks for {log}, which is said where the graph is compiled")
     if type(V.choices) is not InductorChoices:
         raise Bypass(Fallback.NOT_CACHEABLE, f"{type(V.choices).__qualname__} decides in place of Inductor's choices")
-    if part := replaced_parts.deciding(call.gm):
+    if part := next(iter(replaced_methods.found()), None) or replaced_parts.deciding(call.gm):
         raise Bypass(Fallback.NOT_CACHEABLE, f"{part} is not Inductor's own, and no other process has it")
     try:
         _ = call.user_kernels

@@ -64,6 +64,8 @@ def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: P
         "own lowering": "not_cacheable",
         "kept from lowering": "not_cacheable",
         "of no use here": None,
+        "own method of the scheduler": "not_cacheable",
+        "code looked at": None,
         "own pass": "not_cacheable",
         "an operator of the user": None,
         "not lowered": None,

@@ -18,6 +18,8 @@ from torch._inductor.codegen import common
 from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.fx_passes import joint_graph, post_grad
+from torch._inductor.graph import GraphLowering
+from torch._inductor.utils import add_scheduler_init_hook
 from torch._inductor.virtualized import V
 from torch._logging import _internal as _logging
 
@@ -170,6 +172,8 @@ def main() -> None:
         "of no use here": lambda: own_lowering(
             lambda: lowering.register_lowering(torch.ops.bypass.twice)(lowering.square)
         ),
+        "own method of the scheduler": lambda: add_scheduler_init_hook(lambda scheduler, nodes: None),
+        "code looked at": lambda: mock.patch.object(GraphLowering, "save_output_code"),
         "own pass": lambda: config.patch(post_grad_custom_post_pass=lambda graph: None),
     }
     for name, change in cases.items():
