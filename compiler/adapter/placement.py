@@ -107,15 +107,18 @@ def again(identity: str, own: int, travels_as: int) -> Placement | None:
 
 
 def _devices(call: GraphCall) -> Iterator[torch.device]:
-    for value in call.example_inputs:
-        if isinstance(value, torch.Tensor):
-            yield value.device
+    for tensor in _tensors(call):
+        yield tensor.device
+    for node in all_nodes(call.gm):
+        yield from _arguments(node)
+
+
+def _tensors(call: GraphCall) -> Iterator[torch.Tensor]:
+    values = list(call.example_inputs)
     for node in all_nodes(call.gm):
         value = node.meta.get("val")
-        for part in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(part, torch.Tensor):
-                yield part.device
-        yield from _arguments(node)
+        values += value if isinstance(value, (list, tuple)) else (value,)
+    return (value for value in values if isinstance(value, torch.Tensor))
 
 
 def _arguments(node: torch.fx.Node) -> Iterator[torch.device]:
@@ -179,8 +182,19 @@ _MEASURED_HIGHER_ORDER = ("flex_attention", "flex_attention_backward")
 
 def needs_device(call: GraphCall, where: Placement) -> bool:
     """Whether only a process with the device can compile this graph: Inductor measures kernels on it while it compiles, to
-    choose among them, or the graph holds values that lie there, as frozen weights do."""
-    return where.accelerator is not None and (_measures(call) or _holds_values(call.gm, where.accelerator.type))
+    choose among them, or the graph holds values that lie there, as frozen weights do, or sparse tensors."""
+    if where.accelerator is None:
+        return False
+    kind = where.accelerator.type
+    return _measures(call) or _holds_values(call.gm, kind) or _has_sparse(call, kind)
+
+
+def _has_sparse(call: GraphCall, device_type: str) -> bool:
+    """PyTorch asks the driver for the device when it detaches one, even a fake one."""
+    return any(
+        tensor.device.type == device_type and tensor.layout not in (torch.strided, torch.jagged)
+        for tensor in _tensors(call)
+    )
 
 
 def _holds_values(gm: torch.fx.GraphModule, device_type: str) -> bool:

@@ -410,7 +410,10 @@ def test_which_graphs_need_the_device_while_they_are_compiled(monkeypatch: pytes
         placement.CPU_ONLY, accelerator=dataclasses.replace(gpu_graphs.accelerator(90), type="cpu")
     )
     assert placement.needs_device(held, where)
-    assert not placement.needs_device(held, dataclasses.replace(where, accelerator=gpu_graphs.accelerator(90)))
+    sparse = dataclasses.replace(elementwise, example_inputs=[torch.ones(3).to_sparse()])
+    assert placement.needs_device(sparse, where)
+    for graph in (held, sparse):
+        assert not placement.needs_device(graph, dataclasses.replace(where, accelerator=gpu_graphs.accelerator(90)))
 
 
 def test_code_that_asks_for_its_device_has_nothing_to_move() -> None:

@@ -37,8 +37,9 @@ FALLS_BACK = {
     "custom pass without identity": ["not_cacheable"],
     "cpp_wrapper": ["device_unsupported", "device_unsupported"],
 }
-# A rank measures, or compiles for all because it has the values: in a second job no rank does.
-ONCE = {"max-autotune", "coordinate descent", "freezing", "constants"}
+# A rank measures, or compiles for all because it has the values or the driver: in a second job no rank does. torchao sets
+# coordinate descent.
+ONCE = {"max-autotune", "coordinate descent", "torchao int8 weights", "freezing", "constants", "sparse gradients"}
 # Triton builds its driver, in C, for kernels that PyTorch's static launcher does not take.
 NEEDS_COMPILER = {"Triton kernels of the user", "Triton kernels of the user, training", *FALLS_BACK}
 
