@@ -23,7 +23,7 @@ from torch._inductor.triton_bundler import TritonBundler
 from torch.hub import tqdm  # type: ignore[attr-defined]
 
 from inductord.compiler import relocate
-from inductord.compiler.adapter import kernels, moving, opaque, shared_objects, tracing
+from inductord.compiler.adapter import kernels, moving, opaque, shared_objects, tracing, triton_target
 from inductord.compiler.adapter.placement import CPU_ONLY, Placement
 from inductord.compiler.adapter.replacing import replaced
 from inductord.compiler.adapter.seam import GraphCall, InProcess
@@ -116,6 +116,7 @@ def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph
     """
     _metrics.reset()
     counters.clear()
+    triton_target.choose_assembler()
     forks = _kernels_in_forks() if where.accelerator is not None else contextlib.nullcontext()
     with (
         DebugContext(), _no_process_groups(), shared_objects.recording() as recorder, kernels.compiled_only(),

@@ -27,8 +27,18 @@ _KNOWN = {
 """Names of device properties in Triton and in PyTorch. Rates are in kHz in both, the width is in bits."""
 
 
+def choose_assembler() -> None:
+    """Have Triton use the ptxas of PyTorch's package, where that has one, from now on. Inductor sees to it when it first
+    compiles a kernel. By then Triton may have noted the version of its own ptxas, for as long as the process lives, and files
+    binaries under names by which other processes do not find them."""
+    from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
+
+    _set_triton_ptxas_path()
+
+
 def install() -> None:
     """Answer from what PyTorch knows of the device, from now on. Where a driver has been made it is asked, as ever."""
+    choose_assembler()
     try:
         from torch._inductor import utils
         from torch.utils import _triton

@@ -9,8 +9,6 @@ import multiprocessing
 import pickle
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +22,7 @@ if importlib.util.find_spec("triton") is None:
 
 import torch
 from support import gpu_graphs, gpu_models
-from support.gpu_travel import Sent, compiled, loaded, packed, sent, source_for, without_comments
+from support.gpu_travel import Sent, compiled, compiled_alone, loaded, packed, sent, source_for, without_comments
 from torch._inductor.codecache import FxGraphCache, PyCodeCache
 from torch._inductor.triton_bundler import TritonBundler
 
@@ -59,12 +57,7 @@ def test_a_process_that_made_no_fake_tensor_yet_compiles_them(tmp_path: Path) ->
     """As every worker is. In this process, the fake tensors of a capture have readied PyTorch for a device that is absent. Nor
     has a worker the modules of this process: pytest entered this one before it imported PyTorch."""
     names = ("dropout", *gpu_models.FUNCTIONS)
-    graphs = [sent(call, 0) for name in names for call in gpu_models.graphs(name)]
-    for number, graph in enumerate(graphs):
-        (tmp_path / f"{number}-{graph.key}").write_bytes(graph.payload)
-    script = Path(__file__).parent.parent / "workers" / "alone.py"
-    worker = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True)
-    assert json.loads(worker.stdout.splitlines()[-1]) == [""] * len(graphs), worker.stderr
+    compiled_alone(tmp_path / "worker", [sent(call, 0) for name in names for call in gpu_models.graphs(name)])
 
 
 def test_ranks_of_all_devices_share_one_artifact_and_compile_no_kernel() -> None:

@@ -16,12 +16,13 @@ pytestmark = [pytest.mark.codegen, pytest.mark.timeout(900)]
 if importlib.util.find_spec("triton") is None:
     pytest.skip("needs a CUDA build of PyTorch, with triton: make test-cuda has one", allow_module_level=True)
 
+import torch
 import triton
-from support import gpu_kernels
-from support.gpu_travel import compiled, loaded, sent, source_for, without_comments
+from support import gpu_kernels, gpu_models
+from support.gpu_travel import compiled, compiled_alone, loaded, sent, source_for, without_comments
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
-from inductord.compiler import relocate
+from inductord.compiler import payload, relocate
 from inductord.compiler.adapter import bypass, tracing, user_kernels
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.reasons import Fallback
@@ -52,6 +53,23 @@ def test_a_worker_compiles_them_and_a_rank_of_any_device_does_not(
         ready = loaded(artifact, graphs[index], index)
         assert set(ready.device_idxs) == {index}
         assert sorted(asked) == [("accumulate", True), ("accumulate", True), ("scale", True), ("scale", True)]
+
+
+def test_workers_file_them_under_one_name_whatever_they_did_before(tmp_path: Path) -> None:
+    """Triton finds a binary by a name that tells the version of the assembler, among others."""
+    if not Path(torch.__file__).with_name("bin").joinpath("ptxas").exists():
+        pytest.skip(f"torch {torch.__version__} brings no ptxas, so Triton's own is the only one")
+    graph = sent(gpu_kernels.graph(), 0)
+    busy = compiled_alone(tmp_path / "busy", [sent(gpu_models.graphs("elementwise")[0], 0), graph])[1]
+    fresh = compiled_alone(tmp_path / "fresh", [graph], threads=2)[0]
+
+    def names(artifact: payload.Artifact) -> set[str]:
+        bundle = pickle.loads(artifact.content)._triton_bundle
+        files = [(kernel.kernel_hash, file.filename) for kernel in bundle.kernel_artifacts for file in kernel.artifacts]
+        return {name for name, file in files if file in {"scale.cubin", "accumulate.cubin"}}
+
+    assert len(names(busy)) == 4
+    assert names(busy) == names(fresh)
 
 
 def test_moved_code_is_the_code_that_is_generated_for_that_device() -> None:

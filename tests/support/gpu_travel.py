@@ -2,8 +2,13 @@
 
 import dataclasses
 import io
+import json
 import pickle
+import subprocess
+import sys
 import tokenize
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -48,6 +53,19 @@ def compiled(graph: Sent, threads: int = 1) -> payload.Artifact:
     reply = task.compile_graph(graph.key, graph.payload, threads)
     assert not reply.failure.message, f"{reply.failure.message}\n{reply.failure.traceback}"
     return payload.unpack_artifact(reply.artifact, graph.key)
+
+
+_ALONE = Path(__file__).parent.parent / "workers" / "alone.py"
+
+
+def compiled_alone(folder: Path, graphs: Sequence[Sent], threads: int = 1) -> list[payload.Artifact]:
+    """What a worker that does nothing before makes of them, one after the other. ``folder``: a new one."""
+    folder.mkdir()
+    for number, graph in enumerate(graphs):
+        (folder / f"{number}-{graph.key}").write_bytes(graph.payload)
+    worker = subprocess.run([sys.executable, _ALONE, folder, str(threads)], capture_output=True, text=True)
+    assert json.loads(worker.stdout.splitlines()[-1]) == [""] * len(graphs), worker.stderr
+    return [payload.unpack_artifact((folder / graph.key).read_bytes(), graph.key) for graph in graphs]
 
 
 def loaded(artifact: payload.Artifact, graph: Sent, index: int) -> Any:

@@ -1,8 +1,9 @@
 """Compiles graphs as a worker does, in a process that does nothing before.
 
-python alone.py FOLDER
+python alone.py FOLDER THREADS
 
 Each file of the folder is a payload, named by a number and its key. Prints the messages of what failed, by number; "" else.
+Puts what was compiled beside it, in files named by the key.
 """
 
 import json
@@ -13,11 +14,15 @@ from inductord.compiler import task
 
 
 def main() -> None:
-    files = sorted(Path(sys.argv[1]).iterdir(), key=lambda file: int(file.name.split("-")[0]))
-    replies = [task.compile_graph(file.name.split("-")[1], file.read_bytes(), 1) for file in files]
-    for reply in replies:
+    folder = Path(sys.argv[1])
+    said = []
+    for file in sorted(folder.iterdir(), key=lambda file: int(file.name.split("-")[0])):
+        key = file.name.split("-")[1]
+        reply = task.compile_graph(key, file.read_bytes(), int(sys.argv[2]))
         print(reply.failure.traceback, file=sys.stderr)
-    print(json.dumps([reply.failure.message for reply in replies]))
+        said.append(reply.failure.message)
+        (folder / key).write_bytes(reply.artifact)
+    print(json.dumps(said))
 
 
 if __name__ == "__main__":
