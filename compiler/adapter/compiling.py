@@ -23,7 +23,7 @@ from torch._inductor.triton_bundler import TritonBundler
 from torch.hub import tqdm  # type: ignore[attr-defined]
 
 from inductord.compiler import relocate
-from inductord.compiler.adapter import kernels, moving, opaque, shared_objects, tracing, triton_target
+from inductord.compiler.adapter import graph_metrics, kernels, moving, opaque, shared_objects, tracing, triton_target
 from inductord.compiler.adapter.placement import CPU_ONLY, Placement
 from inductord.compiler.adapter.replacing import replaced
 from inductord.compiler.adapter.seam import GraphCall, InProcess
@@ -120,7 +120,7 @@ def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph
     forks = _kernels_in_forks() if where.accelerator is not None else contextlib.nullcontext()
     with (
         DebugContext(), _no_process_groups(), shared_objects.recording() as recorder, kernels.compiled_only(),
-        kernels.launched_from_binaries(), forks,
+        kernels.launched_from_binaries(), forks, graph_metrics.counted() as metrics,
     ):  # fmt: skip
         TritonBundler.begin_compile()
         try:
@@ -133,6 +133,7 @@ def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph
     if not isinstance(graph, _output_code.CompiledFxGraph):
         raise NotAnArtifact(f"Inductor gave a {type(graph).__name__}")
     graph.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
+    graph_metrics.note(graph, metrics)
     libraries = recorder.libraries()
     if libraries and not where.cpu:
         raise NotAnArtifact("C++ kernels in a graph that runs nothing on the CPU: its key does not say for which CPU")
@@ -152,7 +153,10 @@ def compile_for_all(
     """
     if not kernels.bundles():
         raise NotAnArtifact("Inductor is configured not to bundle its kernels")
-    with shared_objects.recording() as recorder, kernels.bundled() as bundle, kernels.launched_from_binaries():
+    with (
+        shared_objects.recording() as recorder, kernels.bundled() as bundle, kernels.launched_from_binaries(),
+        graph_metrics.counted() as metrics,
+    ):  # fmt: skip
         graph = in_process()
         keep(graph)
     if not isinstance(graph, _output_code.CompiledFxGraph):
@@ -160,6 +164,7 @@ def compile_for_all(
     if where.accelerator is not None and not where.literal and _constants_on(graph, where.accelerator.type):
         raise NotAnArtifact("it holds constants that lie on this rank's device")
     shipped = copy.copy(graph)
+    graph_metrics.note(shipped, metrics)
     shipped.prepare_for_serialization()
     shipped.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
     shipped.set_triton_bundle(bundle[0])

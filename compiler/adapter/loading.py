@@ -11,7 +11,7 @@ from typing import Any
 from torch._inductor import codecache as _codecache
 from torch._inductor import output_code as _output_code
 
-from inductord.compiler.adapter import kernels, moving, shared_objects, tracing
+from inductord.compiler.adapter import graph_metrics, kernels, moving, shared_objects, tracing
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.payload import Artifact
@@ -64,4 +64,5 @@ def load(artifact: Artifact, call: GraphCall, where: Placement) -> Any:
             raise NotInstallable(f"cannot load the compiled graph: {type(error).__name__}: {error}") from error
         if loaded is None:
             raise NotInstallable("the wrapper module cannot be written or read")
+        graph_metrics.count(graph)
         return loaded

@@ -10,7 +10,7 @@ from support.training import Ended, Running, environment, python
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
-GRAPHS = 2
+GRAPHS = 3
 OF_CODE_GENERATION = {
     "num_graph_breaks",
     "post_grad_pass_time_us",
@@ -68,6 +68,8 @@ def test_counters_times_metrics_logs_and_traces_are_those_of_inductor(
     assert plain["counters"].pop("aten_mm_info")
     assert through["counters"]["inductor"].pop("fxgraph_lookup_write_file") == GRAPHS
     assert through["counters"] == plain["counters"]
+    assert "CppOuterLoopFusedCount" in plain["inductor"]["cpp_outer_loop_fused_inner_counts"]
+    assert through["inductor"] == plain["inductor"]
     assert set(plain["metrics"]) == set(through["metrics"]) == {"forward True", "forward False"}
     for kind, fields in plain["metrics"].items():
         assert set(fields) - set(through["metrics"][kind]) == OF_CODE_GENERATION
