@@ -48,7 +48,7 @@ def reduced(value: object) -> Any:
         return None
     text, classes = _opaque.get_opaque_obj_repr(value)
     return standing_in, (
-        Class.of(type(value)),
+        Class.of(kind),
         text,
         tuple((name, Class.of(each)) for name, each in sorted(classes.items())),
     )
@@ -171,15 +171,22 @@ def _class(named: Class) -> Any:
     if holder is None:
         holder = sys.modules[named.module] = _modules[named.module] = types.ModuleType(named.module)
     setattr(holder, named.name, made)
+    _placed.append((holder, named.name))
     return made
 
 
 _modules: dict[str, types.ModuleType] = {}
 """Those that hold nothing but what stands in."""
 
+_placed: list[tuple[types.ModuleType, str]] = []
+"""What stands in: the module that it was put into, and its name there."""
+
 
 def forget() -> None:
-    """Remove modules that stood in: the next job may bring one of the same name that workers have."""
+    """Remove what stood in: the next job may bring modules and classes of the same names that workers have."""
+    for holder, name in _placed:
+        vars(holder).pop(name, None)
+    _placed.clear()
     for name, module in _modules.items():
         if sys.modules.get(name) is module:
             del sys.modules[name]

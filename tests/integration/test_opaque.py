@@ -42,9 +42,9 @@ def arrives(value: object) -> Any:
     return make(*pickle.loads(pickle.dumps(arguments)))
 
 
-def elsewhere(exponent: int) -> Any:
-    """As it arrives where there is no such module."""
-    kind = opaque.Class("of_a_job.somewhere", "Power")
+def elsewhere(exponent: int, module: str = "of_a_job.somewhere") -> Any:
+    """As it arrives where there is no such class."""
+    kind = opaque.Class(module, "Power")
     return opaque.standing_in(kind, f"Power({exponent})", (("Power", kind),))
 
 
@@ -74,7 +74,9 @@ def test_code_is_loaded_with_the_class_of_the_rank() -> None:
 def test_what_stood_in_is_in_nobodys_way() -> None:
     elsewhere(2)
     assert "of_a_job.somewhere" in sys.modules
+    elsewhere(2, "__main__")
     opaque.forget()
     assert "of_a_job.somewhere" not in sys.modules
+    assert not hasattr(sys.modules["__main__"], "Power")
     elsewhere(2)
     assert "of_a_job.somewhere" in sys.modules
