@@ -7,6 +7,8 @@ compiler does not reach it; the settings that matter travel with each graph.
 from collections.abc import Mapping
 from pathlib import Path
 
+from inductord.compiler import triton_variables
+
 # What torchrun and schedulers give to a rank. A worker is none.
 _RANK_VARIABLES = frozenset(
     {
@@ -48,4 +50,6 @@ def worker_environment(base: Mapping[str, str], scratch: Path, overrides: Mappin
 
 
 def _is_foreign(name: str) -> bool:
+    if name in triton_variables.DECIDING | triton_variables.LOCAL:
+        return True
     return name in _RANK_VARIABLES or name in _COMPILER_VARIABLES or name.startswith(_COMPILER_PREFIXES)

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch._functorch import config as _functorch_config
 
+from inductord.compiler.adapter import triton_settings
+
 Ambient = dict[str, Any]
 """Setting to a JSON value."""
 
@@ -81,8 +83,18 @@ _SETTINGS: dict[str, _Accessors] = {
 }
 
 
+_TRITON = "triton"
+
+
 def describe() -> Ambient:
     """The settings of this process, as values that survive JSON."""
+    found = _described()
+    if settings := triton_settings.describe():
+        found[_TRITON] = settings
+    return found
+
+
+def _described() -> Ambient:
     return {name: _json_value(get()) for name, (get, _) in _SETTINGS.items()}
 
 
@@ -97,14 +109,15 @@ def applied(ambient: Ambient) -> Generator[None]:
     Raises:
         KeyError: a setting that this version does not know; the two sides differ.
     """
-    if unknown := ambient.keys() - _SETTINGS.keys():
+    if unknown := ambient.keys() - _SETTINGS.keys() - {_TRITON}:
         raise KeyError(f"unknown process settings: {', '.join(sorted(unknown))}")
-    before = describe()
-    try:
-        _set(ambient)
-        yield
-    finally:
-        _set(before)
+    before = _described()
+    with triton_settings.applied(ambient.get(_TRITON, {})):
+        try:
+            _set(ambient)
+            yield
+        finally:
+            _set(before)
 
 
 def _set(ambient: Ambient) -> None:

@@ -1,5 +1,6 @@
 """Which graphs cannot travel, and why. Asked before a key is computed."""
 
+import os
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 from torch._logging import _internal as _logging
 
+from inductord.compiler import triton_variables
 from inductord.compiler.adapter import opaque, replaced_methods, replaced_parts, schema, user_kernels
 from inductord.compiler.adapter.nodes import all_nodes
 from inductord.compiler.adapter.seam import GraphCall
@@ -73,6 +75,8 @@ def check(call: GraphCall) -> None:
         raise Bypass(Fallback.DEBUG_TRACE, "TORCH_COMPILE_DEBUG writes its files where the graph is compiled")
     if log := next(filter(_logging.log_state.is_artifact_enabled, _SAID_WHILE_COMPILING), None):
         raise Bypass(Fallback.DEBUG_TRACE, f"TORCH_LOGS asks for {log}, which is said where the graph is compiled")
+    if torch.version.cuda is not None and (variable := triton_variables.local(os.environ)):
+        raise Bypass(Fallback.DEBUG_TRACE, f"{variable} is for the process that compiles kernels")
     if type(V.choices) is not InductorChoices:
         raise Bypass(Fallback.NOT_CACHEABLE, f"{type(V.choices).__qualname__} decides in place of Inductor's choices")
     if part := next(iter(replaced_methods.found()), None) or replaced_parts.deciding(call.gm):

@@ -4,6 +4,7 @@ Prints, by change: what the rank describes, what the worker describes with that 
 """
 
 import json
+import os
 from collections.abc import Callable
 
 import torch
@@ -29,6 +30,7 @@ CHANGES: dict[str, Callable[[], object]] = {
     "no cuDNN": lambda: setattr(torch.backends.cudnn, "enabled", False),
     "cuDNN benchmark": lambda: setattr(torch.backends.cudnn, "benchmark", True),
     "cuDNN deterministic": lambda: setattr(torch.backends.cudnn, "deterministic", True),
+    "precision in Triton": lambda: os.environ.update(TRITON_F32_DEFAULT="ieee"),
     "functional RNG": lambda: setattr(torch._functorch.config, "functionalize_rng_ops", True),
 }
 

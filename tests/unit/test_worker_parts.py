@@ -33,6 +33,7 @@ def test_a_worker_is_no_rank_and_not_its_own_client() -> None:
 
 def test_compiler_settings_of_whoever_started_the_daemon_stay_outside() -> None:
     base = {"TORCHINDUCTOR_FREEZING": "1", "TORCHDYNAMO_VERBOSE": "1", "TORCH_LOGS": "+all", "TORCH_COMPILE_DEBUG": "1"}
+    base |= {"TRITON_F32_DEFAULT": "ieee", "TRITON_KERNEL_DUMP": "1"}
     assert not base.keys() & worker_environment(base, SCRATCH, {}).keys()
 
 
