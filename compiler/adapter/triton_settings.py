@@ -20,13 +20,21 @@ from torch._inductor.runtime import compile_tasks as _compile_tasks
 
 from inductord.compiler import triton_variables
 
+_LIBDEVICE = "TRITON_LIBDEVICE_PATH"
 _PYTORCHS_PTXAS = Path(torch.__file__).with_name("bin") / "ptxas"
 
 
 def describe() -> dict[str, str]:
     """Variables and their values, and digests of files that are not Triton's or PyTorch's own by the variable that names them;
     empty for most processes."""
-    return triton_variables.deciding(os.environ) | _other_tools() | _libdevice_of_the_toolkit()
+    found = triton_variables.deciding(os.environ) | _other_tools()
+    if _wants_the_toolkits_libdevice():
+        file = _toolkits_libdevice()
+        found["libdevice"] = _digest(file)
+        # Inductor sets it, when it first compiles a kernel.
+        if os.environ.get(_LIBDEVICE) == file:
+            found.pop(_LIBDEVICE, None)
+    return found
 
 
 @contextlib.contextmanager
@@ -68,7 +76,7 @@ def _own(name: str) -> set[str]:
     files = {
         "TRITON_PTXAS_PATH": "bin/ptxas",
         "TRITON_PTXAS_BLACKWELL_PATH": "bin/ptxas-blackwell",
-        "TRITON_LIBDEVICE_PATH": "lib/libdevice.10.bc",
+        _LIBDEVICE: "lib/libdevice.10.bc",
     }
     if name == "TRITON_PTXAS_PATH" and _PYTORCHS_PTXAS.exists():
         return {_digest(str(_PYTORCHS_PTXAS))}
@@ -78,16 +86,19 @@ def _own(name: str) -> set[str]:
     return {_digest(str(Path(triton.origin).with_name("backends") / "nvidia" / files[name]))}
 
 
-def _libdevice_of_the_toolkit() -> dict[str, str]:
+def _wants_the_toolkits_libdevice() -> bool:
     """From torch 2.14 on, settings of Inductor have it used where a CUDA toolkit is installed."""
     if torch.version.cuda is None or not hasattr(_compile_tasks, "_set_triton_libdevice_path"):
-        return {}
+        return False
     numerics = getattr(_config, "eager_numerics", None)
-    if not (getattr(numerics, "use_pytorch_libdevice", False) or _config.emulate_precision_casts):
-        return {}
+    return bool(getattr(numerics, "use_pytorch_libdevice", False) or _config.emulate_precision_casts)
+
+
+def _toolkits_libdevice() -> str:
+    """Its path; one where nothing is if there is no toolkit."""
     from torch.utils.cpp_extension import CUDA_HOME
 
-    return {"libdevice": _digest(str(Path(CUDA_HOME or "/nonexistent", "nvvm", "libdevice", "libdevice.10.bc")))}
+    return str(Path(CUDA_HOME or "/nonexistent", "nvvm", "libdevice", "libdevice.10.bc"))
 
 
 @functools.cache

@@ -15,8 +15,11 @@ pytestmark = [pytest.mark.codegen, pytest.mark.timeout(900)]
 if importlib.util.find_spec("triton") is None:
     pytest.skip("needs a CUDA build of PyTorch, with triton: make test-cuda has one", allow_module_level=True)
 
+import torch
 from support import gpu_models
 from support.gpu_travel import Sent, compiled, sent
+from torch._inductor import config
+from torch._inductor.runtime import compile_tasks
 from triton import knobs
 
 from inductord.compiler import payload, task, triton_variables
@@ -78,6 +81,26 @@ def test_a_copy_of_tritons_own_file_makes_no_difference(tmp_path: Path, monkeypa
     for path, described in ((own, {}), (copied, {}), (tmp_path / "absent", {"TRITON_LIBDEVICE_PATH": ""})):
         monkeypatch.setenv("TRITON_LIBDEVICE_PATH", str(path))
         assert triton_settings.describe() == described
+
+
+def test_the_libdevice_of_a_toolkit_counts_where_inductor_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not hasattr(compile_tasks, "_set_triton_libdevice_path"):
+        pytest.skip(f"torch {torch.__version__} takes Triton's; from 2.14 on it may be the toolkit's")
+    file = tmp_path / "nvvm" / "libdevice" / "libdevice.10.bc"
+    file.parent.mkdir(parents=True)
+    monkeypatch.setattr("torch.utils.cpp_extension.CUDA_HOME", str(tmp_path))
+    with config.patch(emulate_precision_casts=True):
+        absent = triton_settings.describe()
+        file.write_bytes(b"other rounding")
+        triton_settings._digest.cache_clear()
+        there = triton_settings.describe()
+        # Inductor says so itself, once it has compiled a kernel; this is no other key.
+        monkeypatch.setenv("TRITON_LIBDEVICE_PATH", str(file))
+        assert triton_settings.describe() == there
+    assert (absent, list(there)) == ({"libdevice": ""}, ["libdevice"])
+    assert there != absent
 
 
 def test_what_only_the_ranks_own_triton_can_obey_stays_with_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
