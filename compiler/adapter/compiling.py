@@ -101,9 +101,21 @@ def _end_kernel_processes() -> None:
     _async_compile.AsyncCompile._ready_future = None
 
 
-def _no_process_groups() -> contextlib.AbstractContextManager[None]:
-    """For the repro script in its traces, newer releases ask for the sizes of process groups. A worker is in none."""
-    return replaced("torch._dynamo.repro.after_aot._extract_distributed_info", lambda gm: {})
+@contextlib.contextmanager
+def _no_process_groups() -> Generator[None]:
+    """A worker is in none. For the repro script in its traces, newer releases ask for the sizes of groups; and the pass that
+    joins what DDP reduces asks which rank is to log about it."""
+    with (
+        replaced("torch._dynamo.repro.after_aot._extract_distributed_info", lambda gm: {}),
+        replaced("torch.distributed.get_rank", _rank_of_a_worker),
+    ):
+        yield
+
+
+def _rank_of_a_worker(group: Any = None) -> int:
+    if group is None:
+        return -1
+    raise ValueError("a worker is in no process group")
 
 
 def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph:

@@ -67,6 +67,18 @@ def ddp() -> Iterable[Any]:
     return backward(torch.compile(wrapped)(torch.randn(4, 384)), model)
 
 
+@case("DDP that reduces in the graph")
+def ddp_in_the_graph() -> Iterable[Any]:
+    """DDP sets Inductor to join its reductions, for the whole process; compiled autograd has them in a graph."""
+    in_python = torch._dynamo.config.patch(optimize_ddp="python_reducer", compiled_autograd=True)
+    with in_python, config.patch(_fuse_ddp_communication=False, _fuse_ddp_bucket_size=25):
+        model = Model(384, 2)
+        wrapped = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1)
+        output = torch.compile(wrapped)(torch.randn(4, 384))
+        torch.compile(lambda: output.square().mean().backward())()
+    return [output, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+
+
 @case("FSDP2")
 def fsdp2() -> Iterable[Any]:
     model = Model(16, 2)
