@@ -51,8 +51,8 @@ class Described(tuple[Description, ...]):
 
 def describe(gm: torch.fx.GraphModule) -> Described:
     """The operators in a graph and in the graphs within it that are not PyTorch's own."""
-    found = {_description(op) for op in _operators(gm) if schema.is_custom(op)}
-    return Described(sorted(found))
+    custom = {op for op in _operators(gm) if schema.is_custom(op)}
+    return Described(sorted({_description(op) for called in custom for op in (called, *_out_variants(called))}))
 
 
 def _operators(gm: torch.fx.GraphModule) -> Iterator[torch._ops.OpOverload]:
@@ -63,6 +63,18 @@ def _operators(gm: torch.fx.GraphModule) -> Iterator[torch._ops.OpOverload]:
         for value in (node.target, node.meta.get("original_aten"), *others):
             if isinstance(value, torch._ops.OpOverload):
                 yield value
+
+
+_OUT = frozenset({"out", "out_variant"})
+"""Names of one tag, in different releases."""
+
+
+def _out_variants(op: torch._ops.OpOverload) -> Iterator[torch._ops.OpOverload]:
+    """What Inductor may call in an operator's place, with memory of its own choice."""
+    packet = op.overloadpacket
+    for overload in (getattr(packet, name) for name in packet.overloads()):
+        if not _OUT.isdisjoint(tag.name for tag in overload.tags):
+            yield overload
 
 
 def _description(op: torch._ops.OpOverload) -> Description:

@@ -333,6 +333,20 @@ def custom_operator() -> Iterable[Any]:
     return through(lambda x: torch.ops.inductord_features.twice(x.sin()).cos(), leaf(18))
 
 
+library = torch.library.Library("inductord_features", "FRAGMENT")
+library.define("tripled(Tensor x) -> Tensor")
+library.define("tripled.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)", tags=(torch.Tag.out_variant,))
+library.impl("tripled", lambda x: x * 3, "CompositeExplicitAutograd")
+library.impl("tripled.out", lambda x, *, out: out.copy_(x * 3), "CompositeExplicitAutograd")
+torch.library.register_fake("inductord_features::tripled", torch.empty_like, lib=library)
+
+
+@case("custom operator with an out variant")
+def operator_with_out() -> Iterable[Any]:
+    """Inductor may call the variant, in memory of its own choice."""
+    return through(lambda x: torch.ops.inductord_features.tripled(x.sin()).cos(), torch.randn(17))
+
+
 @case("custom operator that writes")
 def writing_operator() -> Iterable[Any]:
     def f(x: Tensor) -> Tensor:

@@ -25,11 +25,20 @@ def calling(x: torch.Tensor) -> torch.Tensor:
 
 
 def on_a_rank(
-    name: str, schema: str, tags: tuple[torch.Tag, ...] = (), *, side_effect: bool = False, ordered: bool = False
+    name: str,
+    schema: str,
+    tags: tuple[torch.Tag, ...] = (),
+    *,
+    side_effect: bool = False,
+    ordered: bool = False,
+    out: str = "",
 ) -> None:
-    """Define the operator, note the key of a graph with it, and send the graph; then forget the operator."""
+    """Define the operator, note the key of a graph with it, and send the graph; then forget the operator. ``out``: schema of
+    the variant that writes into memory that it is given."""
     library = torch.library.Library("inductord_jobs", "FRAGMENT")
     library.define(schema, tags=tags)
+    if out:
+        library.define(out, tags=(torch.Tag.out_variant,))
     torch.library.register_fake("inductord_jobs::scaled", lambda x, *_: torch.empty_like(x), lib=library)
     if side_effect:
         has_side_effect(torch.ops.inductord_jobs.scaled.default)
@@ -59,6 +68,7 @@ def on_a_worker(name: str) -> None:
             seen[f"impure: {name}"] = [
                 str(node.target) for node in travelled.gm.graph.nodes if node.op == "call_function" and node.is_impure()
             ]
+            seen[f"overloads: {name}"] = torch.ops.inductord_jobs.scaled.overloads()
             seen[f"effect: {name}"] = str(_get_effect(torch.ops.inductord_jobs.scaled.default))
             seen[f"as noted: {name}"] = asked(mode, 8)
             seen["of another size"] = asked(mode, 9)
@@ -83,6 +93,12 @@ def main() -> None:
     on_a_worker("side effect")
     on_a_rank("ordered", "scaled(Tensor x, float by) -> Tensor", ordered=True)
     on_a_worker("ordered")
+    on_a_rank(
+        "out variant",
+        "scaled(Tensor x, float by) -> Tensor",
+        out="scaled.out(Tensor x, float by, *, Tensor(a!) out) -> Tensor(a!)",
+    )
+    on_a_worker("out variant")
     on_a_rank("other schema", "scaled(Tensor x, float by, bool exactly=False) -> Tensor")
     on_a_rank("other tags", "scaled(Tensor x, float by) -> Tensor", (torch.Tag.needs_fixed_stride_order,))
     print(json.dumps(seen))
