@@ -53,6 +53,7 @@ def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: P
         "plain": None,
         "debug trace": "debug_trace",
         "log of the compile": "debug_trace",
+        "metrics of the compile": "debug_trace",
         "log of the rank": None,
         "without caches": "not_cacheable",
         "ahead of time": "not_cacheable",

@@ -159,6 +159,7 @@ def main() -> None:
         "plain": contextlib.nullcontext,
         "debug trace": lambda: config.patch({"trace.enabled": True}),
         "log of the compile": lambda: logging_of("+dynamo,schedule"),
+        "metrics of the compile": lambda: logging_of("inductor_metrics"),
         "log of the rank": lambda: logging_of("graph_code"),
         "without caches": lambda: config.patch(force_disable_caches=True),
         "ahead of time": lambda: V.set_aot_compilation(True),
