@@ -14,9 +14,11 @@ from torch._inductor import config as _config
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.meta_utils import MetaTensorDesc
 from torch.fx import _graph_pickler
+from torch.fx.experimental import symbolic_shapes as _shapes
 
 from inductord.compiler.adapter import neutral, operators, placement, tracing, user_kernels
 from inductord.compiler.adapter.placement import Placement
+from inductord.compiler.adapter.replacing import replaced
 from inductord.compiler.adapter.seam import GraphCall
 
 # Stacks that point into the rank's modules: large, often not serialisable, and read by no lowering.
@@ -188,7 +190,10 @@ def loads(content: bytes, fake_mode: FakeTensorMode) -> Travelling:
         NotLoadable: with the reason.
     """
     try:
-        travelling = _Pickler.loads(content, fake_mode)
+        # Before 2.13, PyTorch asks of a tensor that it makes again what only running the graph tells, and raises. As in later
+        # releases, what cannot be told is answered with no, after which it goes the way that is always right.
+        with replaced("torch.SymBool.__bool__", _shapes.guard_or_false):
+            travelling = _Pickler.loads(content, fake_mode)
     except Exception as error:
         raise NotLoadable(f"{type(error).__name__}: {error}") from error
     if not isinstance(travelling, Travelling):

@@ -233,6 +233,20 @@ def while_loop() -> Iterable[Any]:
     return through(f, torch.tensor(0), torch.randn(4))
 
 
+@case("while_loop, training")
+def loop_in_training() -> Iterable[Any]:
+    """Its backward has a size, and an offset in memory, that only running the loop tells."""
+    from torch._higher_order_ops import while_loop
+
+    def f(count: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+        return while_loop(lambda n, x: n > 0, lambda n, x: (n - 1, x.sin() * 1.5), (count, x))
+
+    x = leaf(10, 6)
+    _, out = torch.compile(f)(torch.tensor(3), x)
+    out.sum().backward()
+    return [out, x.grad]
+
+
 @case("scan")
 def scan() -> Iterable[Any]:
     from torch._higher_order_ops.scan import scan
