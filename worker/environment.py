@@ -18,7 +18,9 @@ _RANK_VARIABLES = frozenset(
     }
 )  # fmt: skip
 _COMPILER_PREFIXES = ("INDUCTORD", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TORCHELASTIC_", "TORCH_COMPILE_")
-_COMPILER_VARIABLES = frozenset({"TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE"})
+_COMPILER_VARIABLES = (
+    frozenset({"TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE"}) | triton_variables.DECIDING | triton_variables.LOCAL
+)
 _NAMES_OF_THE_USER = ("LOGNAME", "USER", "LNAME", "USERNAME")
 
 
@@ -50,6 +52,4 @@ def worker_environment(base: Mapping[str, str], scratch: Path, overrides: Mappin
 
 
 def _is_foreign(name: str) -> bool:
-    if name in triton_variables.DECIDING | triton_variables.LOCAL:
-        return True
     return name in _RANK_VARIABLES or name in _COMPILER_VARIABLES or name.startswith(_COMPILER_PREFIXES)

@@ -52,6 +52,7 @@ def configured(config: dict[str, Any], threads: int) -> Generator[None]:
     Inductor sizes its inner pools from the CPUs of the host; the node's pool has shared them out already.
     """
     _set_inner_pool(threads)
+    triton_target.choose_assembler()
     # AOTAutograd compiles without gradients. With them, tensors of the graph would be given a history, for which autograd asks
     # the device.
     with (
@@ -128,7 +129,6 @@ def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph
     """
     _metrics.reset()
     counters.clear()
-    triton_target.choose_assembler()
     forks = _kernels_in_forks() if where.accelerator is not None else contextlib.nullcontext()
     with (
         DebugContext(), _no_process_groups(), shared_objects.recording() as recorder, kernels.compiled_only(),
@@ -145,11 +145,10 @@ def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph
     if not isinstance(graph, _output_code.CompiledFxGraph):
         raise NotAnArtifact(f"Inductor gave a {type(graph).__name__}")
     graph.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
-    graph_metrics.note(graph, metrics)
     libraries = recorder.libraries()
     if libraries and not where.cpu:
         raise NotAnArtifact("C++ kernels in a graph that runs nothing on the CPU: its key does not say for which CPU")
-    return pack(graph, bundle, libraries, where)
+    return pack(graph, bundle, libraries, where, metrics)
 
 
 def compile_for_all(
@@ -176,7 +175,6 @@ def compile_for_all(
     if where.accelerator is not None and not where.literal and _constants_on(graph, where.accelerator.type):
         raise NotAnArtifact("it holds constants that lie on this rank's device")
     shipped = copy.copy(graph)
-    graph_metrics.note(shipped, metrics)
     shipped.prepare_for_serialization()
     shipped.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
     shipped.set_triton_bundle(bundle[0])
@@ -184,7 +182,7 @@ def compile_for_all(
     if where.accelerator is not None:
         moving.to_own_device(shipped, relocate.find(graph.source_code, where.accelerator.type, where.own), neutral)
     as_it_travels = dataclasses.replace(where, own=where.travels_as)
-    return pack(shipped, shipped._triton_bundle, recorder.libraries(), as_it_travels)
+    return pack(shipped, shipped._triton_bundle, recorder.libraries(), as_it_travels, metrics)
 
 
 def _constants_on(graph: Any, device_type: str) -> bool:
@@ -217,13 +215,17 @@ def _nothing(graph: Any) -> None:
     """A worker runs no graph."""
 
 
-def pack(graph: Any, bundle: Any, libraries: dict[str, Library], where: Placement) -> CompiledGraph:
-    """A graph that was compiled in this process, as it is shipped. ``graph`` stays as it is.
+def pack(
+    graph: Any, bundle: Any, libraries: dict[str, Library], where: Placement, metrics: dict[str, Any]
+) -> CompiledGraph:
+    """A graph that was compiled in this process, as it is shipped. ``graph`` stays as it is. ``metrics``: what compiling it
+    counted (``graph_metrics.counted``).
 
     Raises:
         NotRelocatable: what Inductor generated is no Python.
     """
     shipped = copy.copy(graph)
+    graph_metrics.note(shipped, metrics)
     shipped.set_triton_bundle(kernels.slim(bundle))
     shipped.prepare_for_serialization()
     shipped.opaque_value_type_classes = opaque.by_name(shipped.opaque_value_type_classes)

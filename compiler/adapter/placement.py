@@ -207,9 +207,8 @@ def _holds_values(gm: torch.fx.GraphModule, device_type: str) -> bool:
 
 
 def _measures(call: GraphCall) -> bool:
-    if _config.benchmark_kernel or _config.benchmark_fusion or _config.triton.multi_kernel:
-        return True
-    if _config.combo_kernels and _config.benchmark_combo_kernel:
+    measures_combined = _config.combo_kernels and _config.benchmark_combo_kernel
+    if measures_combined or _config.benchmark_kernel or _config.benchmark_fusion or _config.triton.multi_kernel:
         return True
     if not (_config.max_autotune or _config.max_autotune_gemm):
         return False

@@ -10,6 +10,8 @@ from typing import Any
 from torch._inductor.graph import GraphLowering
 from torch._inductor.scheduler import Scheduler
 
+from inductord.compiler.adapter.replaced_parts import of_torch
+
 _CALLED_ON_A_HIT = frozenset({"save_output_code"})
 """PyTorch calls these with code that comes from a cache, too, and replaces them itself to show code."""
 
@@ -27,9 +29,5 @@ def found() -> list[str]:
         f"{cls.__name__}.{name}"
         for cls, methods in _BEFORE.items()
         for name, method in methods.items()
-        if vars(cls).get(name) is not method or not _of_torch(method)
+        if vars(cls).get(name) is not method or not of_torch(str(getattr(method, "__module__", "torch")))
     ]
-
-
-def _of_torch(method: Any) -> bool:
-    return str(getattr(method, "__module__", "torch")).split(".")[0] == "torch"

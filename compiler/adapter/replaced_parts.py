@@ -144,10 +144,10 @@ def _foreign(part: Any, seen: set[int] | None = None) -> bool:
         return False
     seen.add(id(part))
     if isinstance(part, type):
-        return not _of_torch(part.__module__)
+        return not of_torch(part.__module__)
     if isinstance(part, types.FunctionType):
         # One that was generated is of no module; PyTorch makes such for patterns.
-        return not _of_torch(part.__globals__.get("__name__", "torch")) or _foreign(_closure(part), seen)
+        return not of_torch(part.__globals__.get("__name__", "torch")) or _foreign(_closure(part), seen)
     if isinstance(part, functools.partial):
         part = (part.func, *part.args, *part.keywords.values())
     elif isinstance(part, types.MethodType):
@@ -159,5 +159,6 @@ def _closure(function: types.FunctionType) -> tuple[Any, ...]:
     return tuple(cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType())
 
 
-def _of_torch(module: str) -> bool:
+def of_torch(module: str) -> bool:
+    """Whether a module of this name is PyTorch's."""
     return module.split(".")[0] == "torch"

@@ -66,24 +66,24 @@ def _other_tools() -> dict[str, str]:
     for name in triton_variables.TOOLS:
         path = os.environ.get(name)
         # Inductor sets this one itself.
-        if path and path != str(_PYTORCHS_PTXAS) and (digest := _digest(path)) not in _own(name):
+        if path and path != str(_PYTORCHS_PTXAS) and (digest := _digest(path)) != _own(name):
             found[name] = digest
     return found
 
 
-def _own(name: str) -> set[str]:
-    """Digests of the file that would be used if nothing were said."""
+def _own(name: str) -> str | None:
+    """Digest of the file that would be used if nothing were said; None without Triton."""
     files = {
         "TRITON_PTXAS_PATH": "bin/ptxas",
         "TRITON_PTXAS_BLACKWELL_PATH": "bin/ptxas-blackwell",
         _LIBDEVICE: "lib/libdevice.10.bc",
     }
     if name == "TRITON_PTXAS_PATH" and _PYTORCHS_PTXAS.exists():
-        return {_digest(str(_PYTORCHS_PTXAS))}
+        return _digest(str(_PYTORCHS_PTXAS))
     triton = importlib.util.find_spec("triton")
     if triton is None or triton.origin is None:
-        return set()
-    return {_digest(str(Path(triton.origin).with_name("backends") / "nvidia" / files[name]))}
+        return None
+    return _digest(str(Path(triton.origin).with_name("backends") / "nvidia" / files[name]))
 
 
 def _wants_the_toolkits_libdevice() -> bool:

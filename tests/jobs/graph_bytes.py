@@ -22,21 +22,19 @@ def look(call: GraphCall) -> None:
     key, ambient, content = identified.key.digest, identified.ambient, wire.dumps(call)
     other = {**ambient, "num_threads": ambient["num_threads"] + 1}
     unknown = {**ambient, "no_such_setting": 1}
-    for name, settings, graph in (
-        ("right", ambient, content),
-        ("other settings", other, content),
-        ("unknown settings", unknown, content),
-        ("no graph", ambient, b"these bytes are no graph"),
-        ("half a graph", ambient, content[: len(content) // 2]),
-    ):
-        packed = payload.pack_graph(payload.Graph(identified.toolchain, call.kind, settings, graph))
-        (folder / name).write_bytes(packed)
-    other_torch = Toolchain()
-    other_torch.CopyFrom(identified.toolchain)
+    tools, other_torch = identified.toolchain, Toolchain()
+    other_torch.CopyFrom(tools)
     other_torch.torch = "1.0"
-    (folder / "other torch").write_bytes(
-        payload.pack_graph(payload.Graph(other_torch, call.kind, unknown, b"no graph"))
-    )
+    for name, toolchain, settings, graph in (
+        ("right", tools, ambient, content),
+        ("other settings", tools, other, content),
+        ("unknown settings", tools, unknown, content),
+        ("no graph", tools, ambient, b"these bytes are no graph"),
+        ("half a graph", tools, ambient, content[: len(content) // 2]),
+        ("other torch", other_torch, unknown, b"no graph"),
+    ):
+        packed = payload.pack_graph(payload.Graph(toolchain, call.kind, settings, graph))
+        (folder / name).write_bytes(packed)
     (folder / "no payload").write_bytes(b"\xff\xfe nothing")
     print(f'"{key}"')
 
