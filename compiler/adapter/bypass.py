@@ -1,6 +1,8 @@
 """Which graphs cannot travel, and why. Asked before a key is computed."""
 
+import contextlib
 import os
+from collections.abc import Generator
 from typing import Any
 
 import torch
@@ -11,19 +13,22 @@ from torch._inductor.virtualized import V
 from torch._logging import _internal as _logging
 
 from inductord.compiler import triton_variables
-from inductord.compiler.adapter import opaque, replaced_methods, replaced_parts, schema, user_kernels
+from inductord.compiler.adapter import opaque, replaced_methods, replaced_parts, schema, tracing, user_kernels
 from inductord.compiler.adapter.nodes import all_nodes
+from inductord.compiler.adapter.replacing import replaced
 from inductord.compiler.adapter.seam import GraphCall
 from inductord.compiler.reasons import Fallback
 
 # Higher-order operators that PyTorch has not yet marked as cacheable, though all that they do is in the graph: their arguments
-# are tensors, numbers and graphs, which are hashed and serialised as the outer graph is.
+# are tensors, numbers, words, graphs and generators, which are hashed and serialised as the outer graph is.
 _PLAIN = frozenset(
     {
         "associative_scan",
         "cond",
         "foreach_map",
+        "graphsafe_run_with_rng_state",
         "hints_wrapper",
+        "inline_asm_elementwise",
         "map_impl",
         "out_dtype",
         "print",
@@ -53,6 +58,9 @@ _SAID_WHILE_COMPILING = (
     "schedule",
 )
 
+# Of Inductor's own tests; releases differ. Its tests want its caches to know nothing of them.
+_IN_NO_KEY = ("always_complex_memory_overlap_TESTING_ONLY", "force_disable_cudagraph_TESTING_ONLY")
+
 
 class Bypass(Exception):
     """This graph is compiled by the rank. ``reason`` is counted, the message is for people."""
@@ -74,6 +82,8 @@ def check(call: GraphCall) -> None:
         raise Bypass(
             Fallback.NOT_CACHEABLE, "force_disable_caches (TORCHINDUCTOR_FORCE_DISABLE_CACHES) asks for a compile"
         )
+    if setting := next((name for name in _IN_NO_KEY if getattr(_config, name, False)), None):
+        raise Bypass(Fallback.NOT_CACHEABLE, f"{setting} decides whether there are CUDA graphs, and no key has it")
     if _config.trace.enabled:
         raise Bypass(Fallback.DEBUG_TRACE, "TORCH_COMPILE_DEBUG writes its files where the graph is compiled")
     if log := next(filter(_logging.log_state.is_artifact_enabled, _SAID_WHILE_COMPILING), None):
@@ -91,10 +101,22 @@ def check(call: GraphCall) -> None:
     if name := opaque.held_by(call.gm):
         raise Bypass(Fallback.NOT_CACHEABLE, f"a {name} is held by the graph, and no other process has it")
     try:
-        with _config.patch(unsafe_marked_cacheable_functions=_marked(call.gm)):
+        with _config.patch(unsafe_marked_cacheable_functions=_marked(call.gm)), _shape_environment():
             _codecache.FxGraphCache._check_can_cache(call.gm, *_validator_arguments(call))
     except _codecache.BypassFxGraphCache as reason:
         raise Bypass(Fallback.NOT_CACHEABLE, str(reason)) from reason
+
+
+@contextlib.contextmanager
+def _shape_environment() -> Generator[None]:
+    """PyTorch asks for one to state guards in. Graphs that come from elsewhere than Dynamo have a fake mode without: they have
+    no symbolic sizes, and so no guards."""
+    fake_mode = tracing.current_fake_mode()
+    if fake_mode is None or fake_mode.shape_env is not None:
+        yield
+        return
+    with replaced("torch._inductor.codecache.FxGraphCache._get_shape_env", tracing.fresh_shape_environment):
+        yield
 
 
 def _marked(gm: torch.fx.GraphModule) -> dict[str, str]:

@@ -74,6 +74,8 @@ def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> tuple[dict[
         details = _codecache.FxGraphHashDetails(call.gm, call.example_inputs, options, call.inputs_to_check)
         for name in _OF_THIS_PROCESS:
             vars(details).pop(name, None)
+        # Where the rank will keep the graph: in a package of its own (torch.compile(...).aot_compile), or in Inductor's cache.
+        details.precompile_enabled = False
         details.example_inputs = [_settled(value) for value in details.example_inputs]
         pickler = _Pickler(call.gm, bool(details.user_defined_triton_source), where)
         with placement.renamed(call.gm, where):

@@ -207,8 +207,10 @@ def _holds_values(gm: torch.fx.GraphModule, device_type: str) -> bool:
 
 
 def _measures(call: GraphCall) -> bool:
+    triton = _config.triton
     measures_combined = _config.combo_kernels and _config.benchmark_combo_kernel
-    if measures_combined or _config.benchmark_kernel or _config.benchmark_fusion or _config.triton.multi_kernel:
+    measures_kernels = _config.benchmark_kernel or triton.multi_kernel or triton.autotune_at_compile_time
+    if measures_combined or measures_kernels or _config.benchmark_fusion:
         return True
     if not (_config.max_autotune or _config.max_autotune_gemm):
         return False

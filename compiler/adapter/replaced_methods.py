@@ -1,13 +1,14 @@
-"""Methods of Inductor's graph lowering and scheduler that a job has put others in the place of.
+"""Methods of Inductor's graph lowering, scheduler and compiled graph that a job has put others in the place of.
 
-They decide the generated code, no key has them, and a worker does not. The classes are compared with what they were when
-inductord came to serve graphs; what was replaced before is known by where it is written.
+They decide the generated code, or hear of it; no key has them, and a worker does not. The classes are compared with what they
+were when inductord came to serve graphs; what was replaced before is known by where it is written.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from torch._inductor.graph import GraphLowering
+from torch._inductor.output_code import CompiledFxGraph
 from torch._inductor.scheduler import Scheduler
 
 from inductord.compiler.adapter.replaced_parts import of_torch
@@ -20,7 +21,12 @@ def _methods(cls: type) -> Mapping[str, Any]:
     return {name: value for name, value in vars(cls).items() if callable(value) and name not in _CALLED_ON_A_HIT}
 
 
-_BEFORE = {cls: _methods(cls) for cls in (GraphLowering, Scheduler)}
+# Of a compiled graph, its making belongs to the process that compiles; what else it does is asked of each rank.
+_BEFORE = {
+    GraphLowering: _methods(GraphLowering),
+    Scheduler: _methods(Scheduler),
+    CompiledFxGraph: {"__init__": CompiledFxGraph.__init__},
+}
 
 
 def found() -> list[str]:

@@ -1,5 +1,5 @@
 """What a job has put in the place of Inductor's own parts or beside them: lowerings of operators, patterns that passes replace,
-code generators of devices.
+code generators of devices, functions that sift the kernels to choose from or hear how fast they were.
 
 They decide the generated code, no key has them, and a worker does not. PyTorch's tables are compared with what they held when
 inductord came into the process; what somebody registered before is known by where its functions are written, and operators
@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch._inductor import lowering as _lowering
+from torch._inductor import select_algorithm as _select_algorithm
 from torch._inductor.codegen import common as _common
 from torch._inductor.fx_passes import joint_graph as _joint_graph
 from torch._inductor.fx_passes import post_grad as _post_grad
@@ -31,13 +32,15 @@ _BEFORE: dict[Any, Any] = dict(_lowering.lowerings)
 def found() -> list[str]:
     """All of them, as names that are equal in processes that did the same."""
     patterns = _patterns(_joint_graph.early_patterns, *_joint_graph.pass_patterns, *_post_grad.pass_patterns)
-    return sorted([*map(str, _lowered()), *_generators(), *(f"pattern {name}" for name in patterns)])
+    return sorted([*map(str, _lowered()), *_generators(), *_on_choices(), *(f"pattern {name}" for name in patterns)])
 
 
 def deciding(gm: torch.fx.GraphModule) -> str | None:
     """In words, one that may decide about this graph; None if there is none."""
     if generators := _generators():
         return f"the code generator of {generators[0]}"
+    if functions := _on_choices():
+        return f"the function {functions[0]} on choices of kernels"
     # Those of the joint graph had their effect before the graph came here.
     if patterns := _patterns(*_post_grad.pass_patterns):
         return f"a pattern of {patterns[0]}"
@@ -55,6 +58,13 @@ def deciding(gm: torch.fx.GraphModule) -> str | None:
 def _generators() -> list[str]:
     parts = _common.device_codegens.items()
     return [device for device, own in parts if _foreign((own.scheduling, own.wrapper_codegen))]
+
+
+def _on_choices() -> list[str]:
+    selector = _select_algorithm._ALGORITHM_SELECTOR_CACHE  # made when it is first asked
+    if selector is None:
+        return []
+    return [each.__qualname__ for each in (*selector.preprocessing_fns, *selector.feedback_saver_fns) if _foreign(each)]
 
 
 def _patterns(*tables: Any) -> list[str]:

@@ -37,7 +37,12 @@ def donated_inputs() -> list[int] | None:
 
 def fresh_fake_mode() -> FakeTensorMode:
     """A fake mode with an empty shape environment, to load a graph into."""
-    return FakeTensorMode(shape_env=ShapeEnv())
+    return FakeTensorMode(shape_env=fresh_shape_environment())
+
+
+def fresh_shape_environment() -> ShapeEnv:
+    """A shape environment that knows no symbol."""
+    return ShapeEnv()
 
 
 @contextlib.contextmanager

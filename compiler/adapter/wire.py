@@ -94,6 +94,9 @@ class _Pickler(_graph_pickler.GraphPickler):
 def _symbolic(data: Any, state: Any) -> torch.SymInt:
     if not hasattr(data, "node"):
         data.node = data.unpickle_sym_int(state).node
+        # PyTorch works out what it is not told. A number that only running told when the rank made it, and that was found out
+        # later, would have a value here and none there, and both count for the key.
+        data.node._hint = data.hint
     return torch.SymInt(data.node)
 
 

@@ -39,7 +39,15 @@ FALLS_BACK = {
 }
 # A rank measures, or compiles for all because it has the values or the driver: in a second job no rank does. torchao sets
 # coordinate descent.
-ONCE = {"max-autotune", "coordinate descent", "torchao int8 weights", "freezing", "constants", "sparse gradients"}
+ONCE = {
+    "max-autotune",
+    "coordinate descent",
+    "torchao int8 weights",
+    "freezing",
+    "constants",
+    "sparse gradients",
+    "kernels tuned while they are compiled",
+}
 # Triton builds its driver, in C, for kernels that PyTorch's static launcher does not take.
 NEEDS_COMPILER = {"Triton kernels of the user", "Triton kernels of the user, training", *FALLS_BACK}
 

@@ -12,13 +12,14 @@ from unittest import mock
 import torch
 from keys import Change, capture, network
 from torch._higher_order_ops.strict_mode import strict_mode_op
-from torch._inductor import config, lowering, pattern_matcher
+from torch._inductor import config, lowering, pattern_matcher, select_algorithm
 from torch._inductor.choices import InductorChoices
 from torch._inductor.codegen import common
 from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.fx_passes import joint_graph, post_grad
 from torch._inductor.graph import GraphLowering
+from torch._inductor.output_code import CompiledFxGraph
 from torch._inductor.utils import add_scheduler_init_hook
 from torch._inductor.virtualized import V
 from torch._logging import _internal as _logging
@@ -27,6 +28,9 @@ from inductord.compiler.adapter import bypass, fingerprint, opaque, placement, r
 from inductord.compiler.adapter.seam import GraphCall
 
 seen: dict[str, str | None] = {}
+
+
+IN_NO_KEY = next(filter(config._config.__contains__, bypass._IN_NO_KEY))
 
 
 class OwnChoices(InductorChoices):
@@ -79,6 +83,17 @@ def own_backend() -> Generator[None]:
         yield
     finally:
         common.device_codegens["cpu"] = before
+
+
+@contextlib.contextmanager
+def on_choices(register: Callable[[Callable[..., None]], None]) -> Generator[None]:
+    """Inside, a function of the user is given the kernels that Inductor may choose from, or told how fast they were."""
+    register(lambda *_: None)
+    try:
+        yield
+    finally:
+        select_algorithm.clear_preprocessing_fns()
+        select_algorithm.clear_feedback_savers()
 
 
 def reason(call: GraphCall) -> str | None:
@@ -174,6 +189,11 @@ def main() -> None:
             lambda: lowering.register_lowering(torch.ops.bypass.twice)(lowering.square)
         ),
         "own method of the scheduler": lambda: add_scheduler_init_hook(lambda scheduler, nodes: None),
+        "hears of compiled graphs": lambda: mock.patch.object(CompiledFxGraph, "__init__"),
+        "sifts choices": lambda: on_choices(select_algorithm.add_preprocessing_fn),
+        "hears of choices": lambda: on_choices(select_algorithm.add_feedback_saver),
+        "setting in no key": lambda: config.patch({IN_NO_KEY: True}),
+        "Inductor's own functions on choices": contextlib.nullcontext,
         "code looked at": lambda: mock.patch.object(GraphLowering, "save_output_code"),
         "own pass": lambda: config.patch(post_grad_custom_post_pass=lambda graph: None),
     }

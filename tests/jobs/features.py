@@ -507,6 +507,15 @@ def unbacked() -> Iterable[Any]:
         return through(f, torch.randn(6), torch.tensor(5))
 
 
+@case("unbacked sizes that turn out to be known")
+def settled() -> Iterable[Any]:
+    x, y = torch.randn(3, 3), torch.randn(3, 3)
+    torch._dynamo.decorators.mark_unbacked(x, 0)
+    torch._dynamo.decorators.mark_unbacked(y, 1)
+    compiled = torch.compile(lambda x, y, number: x.sin() + y + x @ y * number)
+    return [compiled(x, y, 5), compiled(x, y, 6)]
+
+
 @case("symbolic float")
 def symbolic_float() -> Iterable[Any]:
     compiled = torch.compile(lambda x, scale: x.sin() * scale, dynamic=True)
@@ -591,6 +600,36 @@ def torchao_int8() -> Iterable[Any]:
     quantize_(model, Int8WeightOnlyConfig())
     with torch.no_grad():
         return through(model, torch.randn(3, 8))
+
+
+# Other ways to Inductor
+
+
+def waved(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    return ((x.sin() @ y).relu(),)
+
+
+@case("graph that Dynamo did not make")
+def without_dynamo() -> Iterable[Any]:
+    inputs = [torch.randn(6, 9), torch.randn(9, 6)]
+    graph = torch.fx.experimental.proxy_tensor.make_fx(waved)(*inputs)
+    return list(torch._inductor.compile(graph, inputs)(*inputs))
+
+
+@case("standalone_compile")
+def standalone() -> Iterable[Any]:
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        return torch._inductor.standalone_compile(graph, inputs, dynamic_shapes="from_tracing_context")
+
+    return list(torch.compile(waved, backend=backend)(torch.randn(6, 10), torch.randn(10, 6)))
+
+
+@case("aot_compile")
+def compiled_ahead() -> Iterable[Any]:
+    inputs = torch.randn(6, 11), torch.randn(11, 6)
+    compiled: Any = torch.compile(waved, fullgraph=True)
+    ahead = getattr(compiled, "aot_compile", None)  # from torch 2.12 on
+    return list((compiled if ahead is None else ahead((inputs, {})))(*inputs))
 
 
 if __name__ == "__main__":

@@ -80,6 +80,17 @@ def attention() -> Iterable[Any]:
     return through(attend, *(leaf(1, 2, 128, 64, dtype=torch.bfloat16) for _ in range(3)))
 
 
+@case("attention that draws numbers again, checkpointed")
+def drawn_again() -> Iterable[Any]:
+    from torch.utils.checkpoint import checkpoint
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Any:
+        return F.scaled_dot_product_attention(q.sin(), k, v, dropout_p=0.3).cos()
+
+    q, k, v = (leaf(1, 2, 128, 64, dtype=torch.bfloat16) for _ in range(3))
+    return through(lambda q, k, v: checkpoint(attend, q, k, v, use_reentrant=False), q, k, v)
+
+
 @case("float8 matrix product")
 def float8() -> Iterable[Any]:
     scale = torch.tensor(0.5)
@@ -101,6 +112,12 @@ def padded() -> Iterable[Any]:
 @case("float16 autocast and GradScaler")
 def float16() -> Iterable[Any]:
     return scaled_step(24, torch.float16)
+
+
+@case("kernels tuned while they are compiled")
+def tuned_while_compiled() -> Iterable[Any]:
+    with config.patch({"triton.autotune_at_compile_time": True}):
+        return through(lambda x: (x.sin() * 2).cos(), leaf(41, 100))
 
 
 # CUDA graphs

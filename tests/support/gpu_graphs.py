@@ -51,6 +51,24 @@ def accelerator(capability: int, count: int = 8) -> Accelerator:
     )
 
 
+def compile_options(static_inputs: Sequence[int], **more: Any) -> dict[str, Any]:
+    """What Inductor is told beside a graph and its inputs."""
+    return {
+        "cudagraphs": BoxedBool(False),
+        "static_input_idxs": static_inputs,
+        "is_backward": False,
+        "is_inference": True,
+        "graph_id": 0,
+        "cpp_wrapper": False,
+        "fx_wrapper": False,
+        "aot_mode": False,
+        "layout_opt": None,
+        "extern_node_serializer": None,
+        "boxed_forward_device_index": BoxedDeviceIndex(None),
+        **more,
+    }
+
+
 def capture(
     run: Callable[..., torch.Tensor],
     *arguments: Any,
@@ -64,19 +82,8 @@ def capture(
 
     def take(is_backward: bool) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Any]:
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-            options = {
-                "cudagraphs": BoxedBool(False),
-                "static_input_idxs": tuple(range(len(inputs) // 2)),
-                "is_backward": is_backward,
-                "is_inference": not backward,
-                "graph_id": len(found),
-                "cpp_wrapper": False,
-                "fx_wrapper": False,
-                "aot_mode": False,
-                "layout_opt": None,
-                "extern_node_serializer": None,
-                "boxed_forward_device_index": BoxedDeviceIndex(None),
-            }
+            static = tuple(range(len(inputs) // 2))
+            options = compile_options(static, is_backward=is_backward, is_inference=not backward, graph_id=len(found))
             found.append(GraphCall(copy.deepcopy(gm), list(inputs), (), options))
             return make_boxed_func(gm.forward if runs else _zeros(gm))
 
