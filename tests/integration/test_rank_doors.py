@@ -89,3 +89,13 @@ def test_an_unknown_torch_gets_plain_inductor_and_a_clear_message(
     assert served(ended) == (0, 0, {"unsupported_torch": 1})
     assert f"torch {version} is not in the range 2.11 <= torch < 2.16" in ended.err
     assert ended.err.count("unsupported_torch") == 1
+
+
+def test_what_is_compiled_into_a_file_runs_where_there_is_no_daemon(real_daemon: DaemonProcess, tmp_path: Path) -> None:
+    """One graph, compiled for two kinds of file."""
+    command = python("standalone.py", str(tmp_path))
+    plain = train(tmp_path / "plain", command, None)
+    ended = train(tmp_path / "rank", command, real_daemon.address)
+    assert (served(ended), ended.count("hits"), len(ended.keys)) == ((2, 2, {}), 1, 1), ended.err
+    again = train(tmp_path / "again", [*command, "--load"], None)
+    assert again.result == ended.result == plain.result

@@ -616,14 +616,6 @@ def without_dynamo() -> Iterable[Any]:
     return list(torch._inductor.compile(graph, inputs)(*inputs))
 
 
-@case("standalone_compile")
-def standalone() -> Iterable[Any]:
-    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-        return torch._inductor.standalone_compile(graph, inputs, dynamic_shapes="from_tracing_context")
-
-    return list(torch.compile(waved, backend=backend)(torch.randn(6, 10), torch.randn(10, 6)))
-
-
 @case("aot_compile")
 def compiled_ahead() -> Iterable[Any]:
     inputs = torch.randn(6, 11), torch.randn(11, 6)
