@@ -101,18 +101,17 @@ def check(call: GraphCall) -> None:
     if name := opaque.held_by(call.gm):
         raise Bypass(Fallback.NOT_CACHEABLE, f"a {name} is held by the graph, and no other process has it")
     try:
-        with _config.patch(unsafe_marked_cacheable_functions=_marked(call.gm)), _shape_environment():
+        with _config.patch(unsafe_marked_cacheable_functions=_marked(call.gm)), _shape_environment(call):
             _codecache.FxGraphCache._check_can_cache(call.gm, *_validator_arguments(call))
     except _codecache.BypassFxGraphCache as reason:
         raise Bypass(Fallback.NOT_CACHEABLE, str(reason)) from reason
 
 
 @contextlib.contextmanager
-def _shape_environment() -> Generator[None]:
-    """PyTorch asks for one to state guards in. Graphs that come from elsewhere than Dynamo have a fake mode without: they have
-    no symbolic sizes, and so no guards."""
-    fake_mode = tracing.current_fake_mode()
-    if fake_mode is None or fake_mode.shape_env is not None:
+def _shape_environment(call: GraphCall) -> Generator[None]:
+    """PyTorch asks for the one that guards are stated in. Graphs that come from elsewhere than Dynamo may be traced without, and
+    need none where no size is symbolic."""
+    if tracing.current_shape_environment() is not None or not tracing.is_static(call.example_inputs):
         yield
         return
     with replaced("torch._inductor.codecache.FxGraphCache._get_shape_env", tracing.fresh_shape_environment):

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch._guards import TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nested._internal.nested_int import NestedIntNode
 
@@ -24,6 +24,17 @@ def current_fake_mode() -> FakeTensorMode | None:
     """The fake mode of the graph that is being compiled."""
     context = TracingContext.try_get()
     return context.fake_mode if context is not None else None
+
+
+def current_shape_environment() -> ShapeEnv | None:
+    """The environment that guards of the graph being compiled are stated in."""
+    fake_mode = current_fake_mode()
+    return fake_mode.shape_env if fake_mode is not None else None
+
+
+def is_static(example_inputs: Any) -> bool:
+    """Whether all inputs are fake tensors whose sizes are numbers."""
+    return all(isinstance(value, FakeTensor) and not value._has_symbolic_sizes_strides for value in example_inputs)
 
 
 def donated_inputs() -> list[int] | None:

@@ -13,9 +13,12 @@ import opaque_objects
 import torch
 import torch.nn.functional as F
 from cases import case, leaf, main, mlp, scaled_step, through
+from functorch.compile import aot_function
 from torch import Tensor, nn
 from torch._inductor import config
+from torch._inductor.compile_fx import compile_fx_inner
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+from torch._inductor.decomposition import select_decomp_table
 
 # Graphs and inputs
 
@@ -613,7 +616,10 @@ def waved(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
 def without_dynamo() -> Iterable[Any]:
     inputs = [torch.randn(6, 9), torch.randn(9, 6)]
     graph = torch.fx.experimental.proxy_tensor.make_fx(waved)(*inputs)
-    return list(torch._inductor.compile(graph, inputs)(*inputs))
+    x = leaf(9, 5)
+    y = aot_function(waved, compile_fx_inner, compile_fx_inner, decompositions=select_decomp_table())(inputs[0], x)[0]
+    y.sum().backward()
+    return [*torch._inductor.compile(graph, inputs)(*inputs), y, x.grad]
 
 
 @case("aot_compile")

@@ -2,8 +2,8 @@
 
 python standalone.py FOLDER [--load]
 
-Compiles with ``standalone_compile``, as Inductor and as AOTAutograd keep it, and saves both; with ``--load``, runs what is there.
-Prints a digest by name.
+Compiles with ``standalone_compile``, as Inductor and as AOTAutograd keep it, and saves both; with ``--load``, runs what is
+there. Prints a digest by name.
 """
 
 import argparse
