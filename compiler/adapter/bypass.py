@@ -109,8 +109,8 @@ def check(call: GraphCall) -> None:
 
 @contextlib.contextmanager
 def _shape_environment(call: GraphCall) -> Generator[None]:
-    """PyTorch asks for the one that guards are stated in. Graphs that come from elsewhere than Dynamo may be traced without, and
-    need none where no size is symbolic."""
+    """PyTorch asks for the one that guards are stated in. Graphs that come from elsewhere than Dynamo may be traced without,
+    and need none where no size is symbolic."""
     if tracing.current_shape_environment() is not None or not tracing.is_static(call.example_inputs):
         yield
         return
