@@ -2,7 +2,7 @@
 backward what was drawn in forward.
 
 Generated code hands them on, and compiling asks a generator for its device only. So that is what travels: the rank's own
-generator stays with the rank, as in-place states of it do, and a worker needs no device.
+generator stays with the rank, and a worker needs no such device.
 """
 
 from typing import Any
