@@ -15,7 +15,15 @@ from typing import Any
 import grpc
 
 from inductord.compiler import payload
-from inductord.compiler.adapter import ambient, placement, remote_cache, replaced_methods, replaced_parts, toolchain
+from inductord.compiler.adapter import (
+    ambient,
+    placement,
+    remote_cache,
+    replaced_methods,
+    replaced_parts,
+    toolchain,
+    traced_code,
+)
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.client import Client
 from inductord.compiler.cut_log import note_key
@@ -56,6 +64,7 @@ class AotCache:
         self._telemetry = telemetry
         self._avoid_until = 0.0
         self._lock = threading.Lock()
+        self._shared: set[str] = set()
         self._made: collections.deque[tuple[weakref.ref[Any], pb.AotGraph]] = collections.deque(maxlen=_REMEMBERED)
 
     def came(self, compiled: Any, request: OpenCompile, where: Placement) -> None:
@@ -67,7 +76,7 @@ class AotCache:
     def get(self, cache: str, key: str) -> bytes | None:
         """The value that PyTorch asks for, or None."""
         if cache == RemoteCache.AOTAUTOGRAD:
-            taken = self.take(cache, key)
+            taken = self.take(cache, key) if self._is_shared(cache, key) else None
             return None if taken is None else taken[0]
         if not self._wanted():
             return None
@@ -78,6 +87,15 @@ class AotCache:
             return None
         self._count(cache, CacheResult.MISS if value is None else CacheResult.HIT)
         return value
+
+    def _is_shared(self, cache: str, key: str) -> bool:
+        """Whether a result of AOTAutograd is for other processes too: PyTorch's key has all that it was made of. PyTorch asks
+        for it while it has the graph, and may give it when that is long gone."""
+        if code := traced_code.unshared():
+            self.skipped(cache, code)
+            return False
+        self._shared.add(key)
+        return True
 
     def take(self, cache: str, key: str) -> tuple[bytes, list[remote_cache.Named]] | None:
         """A value and the graphs that it names, which PyTorch's local cache then has; or None."""
@@ -102,7 +120,8 @@ class AotCache:
     def put(self, cache: str, key: str, value: bytes) -> None:
         """Keep what PyTorch made."""
         if cache == RemoteCache.AOTAUTOGRAD:
-            self._keep(cache, key, lambda: self._with_graphs(value, remote_cache.named_graphs(value)))
+            if key in self._shared:
+                self._keep(cache, key, lambda: self._with_graphs(value, remote_cache.named_graphs(value)))
         else:
             self._keep(cache, key, lambda: value)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 _COMPILE_FX = "torch._inductor.compile_fx"
+_DECOMPOSITIONS = "torch._inductor.decomposition"
 _LOWERINGS = "torch._inductor.lowering"
 _PROFILE = "torch._dynamo.pgo"
 _YES = frozenset({"1", "true", "yes", "on"})
@@ -24,12 +25,18 @@ def autoload() -> None:
     """Route every Inductor compile of this process through inductord, when ``INDUCTORD=1`` asks for it.
 
     Inductor itself is not imported here. The seam is set when the job first imports it, or Dynamo first looks for its profile.
-    Inductor's table of lowerings is looked at before the job can change it.
+    Inductor's tables of decompositions and of lowerings are looked at before the job can change them.
     """
     if os.environ.get("INDUCTORD", "").strip().lower() not in _YES:
         return
     awaited = {}
-    for name, act in {_LOWERINGS: _note_lowerings, _COMPILE_FX: _set_seam, _PROFILE: _watch_profile}.items():
+    acts = {
+        _DECOMPOSITIONS: _note_decompositions,
+        _LOWERINGS: _note_lowerings,
+        _COMPILE_FX: _set_seam,
+        _PROFILE: _watch_profile,
+    }
+    for name, act in acts.items():
         if name in sys.modules:
             act()
         else:
@@ -45,10 +52,18 @@ def _set_seam() -> None:
     routing.route_everything()
 
 
+def _note_decompositions() -> None:
+    _note("decomposed")
+
+
 def _note_lowerings() -> None:
+    _note("replaced_parts")
+
+
+def _note(module: str) -> None:
     # What this version of PyTorch lacks is found again, and counted, when the seam is set.
     with contextlib.suppress(ImportError, AttributeError):
-        importlib.import_module("inductord.compiler.adapter.replaced_parts")
+        importlib.import_module(f"inductord.compiler.adapter.{module}")
 
 
 def _watch_profile() -> None:

@@ -103,7 +103,12 @@ def _ready() -> bool:
 
 
 def _enter(call: DynamoCall, whole: Whole) -> Any:
-    return enter(call, whole, None) if _everything else whole()
+    if not _everything:
+        return whole()
+    from inductord.compiler.adapter import traced_code
+
+    with traced_code.judged(call.gm, call.example_inputs):
+        return enter(call, whole, None)
 
 
 def enter(call: DynamoCall, whole: Whole, wanted: str | None) -> Any:

@@ -8,7 +8,7 @@ that two keys can be compared part by part.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -66,12 +66,14 @@ def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> tuple[dict[
         where: its placement in this process, from ``placement.of``.
 
     Raises:
-        Bypass: PyTorch cannot hash something in it.
+        Bypass: PyTorch cannot hash something in it, or the configuration holds a function.
     """
     try:
         options = dict(placement.options(call, where))
         _mark_static(call)
         details = _codecache.FxGraphHashDetails(call.gm, call.example_inputs, options, call.inputs_to_check)
+        config = _config.save_config_portable(ignore_private_configs=False)
+        _refuse_functions(config, vars(details))
         for name in _OF_THIS_PROCESS:
             vars(details).pop(name, None)
         # Where the rank will keep the graph: in a package of its own (torch.compile(...).aot_compile), or in Inductor's cache.
@@ -93,7 +95,19 @@ def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> tuple[dict[
             found["user_kernels"] = _digest(repr(list(called)).encode())
     except _codecache.BypassFxGraphCache as reason:
         raise Bypass(Fallback.NOT_CACHEABLE, str(reason)) from reason
-    return found, _changed_config(pickler.dumps)
+    return found, _changed(config, pickler.dumps)
+
+
+def _refuse_functions(config: dict[str, Any], details: Collection[str]) -> None:
+    """Of a function in the configuration the key would have the name, not what it does. ``details``: what PyTorch's account has
+    entries of its own for, such as passes, which it asks for their identity.
+
+    Raises:
+        Bypass: there is one.
+    """
+    for name, value in config.items():
+        if any(map(callable, value if isinstance(value, (list, tuple)) else (value,))) and name not in details:
+            raise Bypass(Fallback.NOT_CACHEABLE, f"{name} is a function, and no key has what it does")
 
 
 def _mark_static(call: GraphCall) -> None:
@@ -131,11 +145,11 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _changed_config(dumps: Callable[[Any], bytes]) -> dict[str, str]:
+def _changed(config: dict[str, Any], dumps: Callable[[Any], bytes]) -> dict[str, str]:
     """Config entries that are not at their default, in words: the digest of the whole config is a part already, these are
     for ``explain``."""
     shown = {}
-    for name, value in _config.save_config_portable(ignore_private_configs=False).items():
+    for name, value in config.items():
         entry = _config._config.get(name)
         if entry is None or entry.default == value:
             continue

@@ -25,7 +25,7 @@ from torch._inductor.cudagraph_utils import BoxedDeviceIndex
 from torch._inductor.utils import BoxedBool
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
-from inductord.compiler.adapter import tracing
+from inductord.compiler.adapter import traced_code, tracing
 from inductord.compiler.adapter.aot import in_memory_of, symbolic_numbers
 from inductord.compiler.adapter.remote_cache import Named, fx_key
 
@@ -61,11 +61,14 @@ def name(gm: torch.fx.GraphModule, static: frozenset[int], patches: Mapping[str,
         patches: Inductor configuration of this graph.
 
     Raises:
-        NotKept: guards on its symbolic sizes cannot be stated for another process; or PyTorch's own cache would pass it by.
+        NotKept: guards on its symbolic sizes cannot be stated for another process; or PyTorch's own cache would pass it by;
+            or AOTAutograd runs code of the job.
     """
     if _config.force_disable_caches:
         raise NotKept("force_disable_caches is set")
     inputs = [node.meta["example_value"] for node in gm.graph.find_nodes(op="placeholder")]
+    if code := traced_code.found(gm, inputs):
+        raise NotKept(f"{code} is the job's own")
     sizes = _sizes(gm, inputs)
     asked = _schemas.AOTConfig(
         fw_compiler=None,

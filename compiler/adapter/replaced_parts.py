@@ -31,8 +31,13 @@ _BEFORE: dict[Any, Any] = dict(_lowering.lowerings)
 
 def found() -> list[str]:
     """All of them, as names that are equal in processes that did the same."""
-    patterns = _patterns(_joint_graph.early_patterns, *_joint_graph.pass_patterns, *_post_grad.pass_patterns)
+    patterns = [*patterns_of_joint_graphs(), *_patterns(*_post_grad.pass_patterns)]
     return sorted([*map(str, _lowered()), *_generators(), *_on_choices(), *(f"pattern {name}" for name in patterns)])
+
+
+def patterns_of_joint_graphs() -> list[str]:
+    """What ends the patterns of the job that had their effect before a graph comes to Inductor."""
+    return _patterns(_joint_graph.early_patterns, *_joint_graph.pass_patterns)
 
 
 def deciding(gm: torch.fx.GraphModule) -> str | None:

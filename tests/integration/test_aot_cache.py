@@ -60,3 +60,23 @@ def test_a_second_job_knows_which_sizes_change(real_daemon: DaemonProcess, tmp_p
     # Of the second batch and of inference; the first batch went through another graph.
     (_, loss), _, inferred = second.result["numbers"]
     assert ([loss], inferred) == (first.result["numbers"][0][1:], first.result["numbers"][2])
+
+
+@pytest.mark.parametrize(
+    "kinds", [("composition", "gradient", "subclass"), ("decomposed",), ("pattern",), ("above_autograd",)], ids=" ".join
+)
+def test_code_of_the_job_is_traced_in_each_process(
+    real_daemon: DaemonProcess, tmp_path: Path, kinds: tuple[str, ...]
+) -> None:
+    """PyTorch's keys have the names of such code only. Its author may have changed it since the first job."""
+    first, second, plain = (
+        train(tmp_path / name, python("edited.py", factor, *kinds), address)
+        for name, factor, address in (
+            ("first", "2", real_daemon.address),
+            ("second", "3", real_daemon.address),
+            ("plain", "3", None),
+        )
+    )
+    assert second.result == plain.result, second.err
+    assert not set(second.result.items()) & set(first.result.items())
+    assert (remote(second), second.fallbacks) == ({f"{CACHE} skipped": len(kinds)}, {})

@@ -72,6 +72,8 @@ def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: P
         "setting in no key": "not_cacheable",
         "Inductor's own functions on choices": None,
         "code looked at": None,
+        "own function": "not_cacheable",
+        "own functions": "not_cacheable",
         "own pass": "not_cacheable",
         "an operator of the user": None,
         "not lowered": None,

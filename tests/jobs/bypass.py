@@ -195,6 +195,8 @@ def main() -> None:
         "setting in no key": lambda: config.patch({IN_NO_KEY: True}),
         "Inductor's own functions on choices": contextlib.nullcontext,
         "code looked at": lambda: mock.patch.object(GraphLowering, "save_output_code"),
+        "own function": lambda: config.patch(_post_fusion_custom_pass=branching),
+        "own functions": lambda: config.patch(external_matmul=[branching]),
         "own pass": lambda: config.patch(post_grad_custom_post_pass=lambda graph: None),
     }
     for name, change in cases.items():

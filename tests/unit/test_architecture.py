@@ -73,7 +73,12 @@ def test_only_the_hook_names_a_private_module() -> None:
         if not in_adapter(module)
     }
     assert {path: names for path, names in naming.items() if names} == {
-        "compiler/hook.py": ["torch._inductor.compile_fx", "torch._inductor.lowering", "torch._dynamo.pgo"]
+        "compiler/hook.py": [
+            "torch._inductor.compile_fx",
+            "torch._inductor.decomposition",
+            "torch._inductor.lowering",
+            "torch._dynamo.pgo",
+        ]
     }
 
 
