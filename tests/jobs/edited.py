@@ -56,7 +56,7 @@ class Scaled(torch.Tensor):
 
     @staticmethod
     def __new__(cls, inner: Tensor) -> "Scaled":
-        made: Scaled = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+        made: Scaled = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
         return made
 
     def __init__(self, inner: Tensor) -> None:
@@ -68,6 +68,9 @@ class Scaled(torch.Tensor):
     @staticmethod
     def __tensor_unflatten__(inner: Any, meta: Any, size: Any, stride: Any) -> "Scaled":
         return Scaled(inner["inner"])
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"Scaled({self.inner})"
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
