@@ -12,9 +12,9 @@ _TABLES: tuple[dict[Any, Any], ...] = (_decomposition.decompositions, _decomposi
 _BEFORE = tuple(map(dict, _TABLES))
 
 
-def found() -> list[str]:
+def found() -> list[Any]:
     """The operators that the job decomposes in its own way, or not at all."""
-    return [str(target) for before, now in zip(_BEFORE, _TABLES, strict=True) for target in _changed(before, now)]
+    return [target for before, now in zip(_BEFORE, _TABLES, strict=True) for target in _changed(before, now)]
 
 
 def _changed(before: dict[Any, Any], now: dict[Any, Any]) -> list[Any]:

@@ -77,7 +77,9 @@ def found(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> str | None
 
 
 def _of_process() -> Iterator[str]:
-    yield from (f"the decomposition of {name}" for name in decomposed.found())
+    # Others are met only where the graph says so: torchao, for one, decomposes operators of its own.
+    own = (target for target in decomposed.found() if getattr(target, "namespace", None) in _NAMESPACES)
+    yield from (f"the decomposition of {target}" for target in own)
     yield from (f"a pattern of {name}" for name in replaced_parts.patterns_of_joint_graphs())
     yield from (f"the kernel {name}" for name in sorted(filter(_is_above_autograd, torch.library._impls)))
     config = _functorch_config.save_config_portable(ignore_private_configs=False)
