@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from inductord.compiler.accelerator import Accelerator
-from inductord.compiler.adapter import device
+from inductord.compiler.adapter import device, generators
 from inductord.compiler.adapter.replacing import replaced
 
 
@@ -88,6 +88,8 @@ def _cuda_answers(accelerator: Accelerator, index: int) -> Mapping[str, Any]:
         "torch._subclasses.fake_tensor.FakeTensorMode.avoid_device_init": property(answer(True)),
         "torch._subclasses.fake_tensor.init_gpu_context": answer(None),
         "torch._dynamo.utils.preserve_rng_state": contextlib.nullcontext,
+        # Asked for, from torch 2.14 on, where a graph is lowered that takes a generator.
+        "torch._C._accelerator_getDefaultGenerator": lambda index: generators.standing_in(torch.device("cuda", index)),
         # The driver that Triton is to use is set already.
         "torch._inductor.runtime.triton_helpers.set_driver_to_gpu": answer(None),
     }
