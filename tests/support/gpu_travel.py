@@ -7,12 +7,13 @@ import pickle
 import subprocess
 import sys
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from support import gpu_graphs
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from inductord.compiler import graph_key, payload, relocate, task
 from inductord.compiler.adapter import compiling, kernels, loading, placement, playing, tracing, wire
@@ -36,6 +37,19 @@ def sent(call: GraphCall, index: int, capability: int = 90) -> Sent:
     """The graph, moved to ``cuda:index``, from a rank whose own device that is."""
     with playing.described_by(gpu_graphs.accelerator(capability), index):
         return packed(gpu_graphs.moved(call, index))
+
+
+def written(graph: torch.fx.Graph, make_inputs: Callable[[], list[Any]], index: int) -> Sent:
+    """A graph that was written down for ``cuda:index``, from a rank whose own device that is. ``make_inputs`` is called where
+    there is such a device and tensors are fake."""
+    gm = torch.fx.GraphModule(torch.nn.Module(), graph)
+    with playing.described_by(gpu_graphs.accelerator(90), index):
+        mode = tracing.fresh_fake_mode()
+        with mode:
+            inputs = make_inputs()
+        FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*inputs)
+        with tracing.restored(mode, None):
+            return packed(GraphCall(gm, inputs, (), gpu_graphs.compile_options(())))
 
 
 def packed(call: GraphCall, measures: bool = False) -> Sent:
