@@ -13,7 +13,15 @@ from torch._inductor.virtualized import V
 from torch._logging import _internal as _logging
 
 from inductord.compiler import triton_variables
-from inductord.compiler.adapter import opaque, replaced_methods, replaced_parts, schema, tracing, user_kernels
+from inductord.compiler.adapter import (
+    configuration,
+    opaque,
+    replaced_methods,
+    replaced_parts,
+    schema,
+    tracing,
+    user_kernels,
+)
 from inductord.compiler.adapter.nodes import all_nodes
 from inductord.compiler.adapter.replacing import replaced
 from inductord.compiler.adapter.seam import GraphCall
@@ -101,7 +109,8 @@ def check(call: GraphCall) -> None:
     if name := opaque.held_by(call.gm):
         raise Bypass(Fallback.NOT_CACHEABLE, f"a {name} is held by the graph, and no other process has it")
     try:
-        with _config.patch(unsafe_marked_cacheable_functions=_marked(call.gm)), _shape_environment(call):
+        marked = _config.patch(unsafe_marked_cacheable_functions=_marked(call.gm))
+        with marked, configuration.of_graphs(), _shape_environment(call):
             _codecache.FxGraphCache._check_can_cache(call.gm, *_validator_arguments(call))
     except _codecache.BypassFxGraphCache as reason:
         raise Bypass(Fallback.NOT_CACHEABLE, str(reason)) from reason

@@ -16,7 +16,7 @@ from torch._inductor import codecache as _codecache
 from torch._inductor import config as _config
 from torch._subclasses.fake_tensor import FakeTensor
 
-from inductord.compiler.adapter import neutral, operators, placement, tracing
+from inductord.compiler.adapter import configuration, neutral, operators, placement, tracing
 from inductord.compiler.adapter.bypass import Bypass
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.seam import GraphCall
@@ -71,8 +71,9 @@ def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> tuple[dict[
     try:
         options = dict(placement.options(call, where))
         _mark_static(call)
-        details = _codecache.FxGraphHashDetails(call.gm, call.example_inputs, options, call.inputs_to_check)
-        config = _config.save_config_portable(ignore_private_configs=False)
+        with configuration.of_graphs():
+            details = _codecache.FxGraphHashDetails(call.gm, call.example_inputs, options, call.inputs_to_check)
+        config = configuration.portable()
         _refuse_functions(config, vars(details))
         for name in _OF_THIS_PROCESS:
             vars(details).pop(name, None)

@@ -62,7 +62,8 @@ def deciding(gm: torch.fx.GraphModule) -> str | None:
 
 def _generators() -> list[str]:
     parts = _common.device_codegens.items()
-    return [device for device, own in parts if _foreign((own.scheduling, own.wrapper_codegen))]
+    own = [device for device, own in parts if _foreign((own.scheduling, own.wrapper_codegen))]
+    return [*own, *(device for device, added in _common.custom_backend_passes.items() if added is not None)]
 
 
 def _on_choices() -> list[str]:

@@ -16,7 +16,7 @@ from torch._subclasses.meta_utils import MetaTensorDesc
 from torch.fx import _graph_pickler
 from torch.fx.experimental import symbolic_shapes as _shapes
 
-from inductord.compiler.adapter import neutral, operators, placement, tracing, user_kernels
+from inductord.compiler.adapter import configuration, neutral, operators, placement, tracing, user_kernels
 from inductord.compiler.adapter.placement import Placement
 from inductord.compiler.adapter.replacing import replaced
 from inductord.compiler.adapter.seam import GraphCall
@@ -171,7 +171,7 @@ def dumps(call: GraphCall, where: Placement = placement.CPU_ONLY) -> bytes:
         example_inputs=list(call.example_inputs),
         inputs_to_check=list(call.inputs_to_check),
         options=dict(placement.options(call, where)),
-        config=_config.save_config_portable(ignore_private_configs=False) | _passes(),
+        config=configuration.portable() | _passes(),
         donated_inputs=tracing.donated_inputs(),
         allow_non_fake_inputs=fake_mode.allow_non_fake_inputs if fake_mode is not None else False,
     )

@@ -59,6 +59,7 @@ def test_graphs_that_cannot_travel_are_known_before_anybody_is_asked(tmp_path: P
         "ahead of time": "not_cacheable",
         "own choices": "not_cacheable",
         "own code generator": "not_cacheable",
+        "own pass of a code generator": "not_cacheable",
         "own pattern": "not_cacheable",
         "own pattern of the joint graph": None,
         "Inductor's own patterns": None,

@@ -17,6 +17,7 @@ from torch._inductor.choices import InductorChoices
 from torch._inductor.codegen import common
 from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.fx_passes import joint_graph, post_grad
 from torch._inductor.graph import GraphLowering
 from torch._inductor.output_code import CompiledFxGraph
@@ -35,6 +36,15 @@ IN_NO_KEY = next(filter(config._config.__contains__, bypass._IN_NO_KEY))
 
 class OwnChoices(InductorChoices):
     """A user's heuristics."""
+
+
+class OwnPass(CustomGraphModulePass):
+    """A pass of a user's code generator."""
+
+    def __call__(self, gm: torch.fx.GraphModule) -> None: ...
+
+    def uuid(self) -> str:
+        return "a version"
 
 
 class OwnScheduling(CppScheduling):
@@ -180,6 +190,7 @@ def main() -> None:
         "ahead of time": lambda: V.set_aot_compilation(True),
         "own choices": lambda: V.set_choices_handler(OwnChoices()),
         "own code generator": own_backend,
+        "own pass of a code generator": lambda: mock.patch.dict(common.custom_backend_passes, cpu=OwnPass()),
         "own pattern": lambda: own_pattern(post_grad.pass_patterns[1]),
         "own pattern of the joint graph": lambda: own_pattern(joint_graph.pass_patterns[1]),
         "Inductor's own patterns": contextlib.nullcontext,

@@ -565,6 +565,20 @@ class Doubling(CustomGraphPass):
         return get_hash_for_files((__file__,))
 
 
+class DoublingBefore(Doubling):
+    """The same on what Dynamo captured."""
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        for node in graph.find_nodes(op="call_method", target="sin"):
+            node.target = "cos"
+
+
+@case("custom pass before gradients are made")
+def pass_before_gradients() -> Iterable[Any]:
+    with config.patch(pre_grad_custom_pass=DoublingBefore()):
+        return through(lambda x: x.sin() * 5, leaf(42))
+
+
 @case("custom pass of the script")
 def custom_pass() -> Iterable[Any]:
     with config.patch(post_grad_custom_pre_pass=Doubling()):
