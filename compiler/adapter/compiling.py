@@ -144,7 +144,7 @@ def compile_graph(call: GraphCall, where: Placement = CPU_ONLY) -> CompiledGraph
             TritonBundler.end_compile()
     if not isinstance(graph, _output_code.CompiledFxGraph):
         raise NotAnArtifact(f"Inductor gave a {type(graph).__name__}")
-    graph.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
+    graph.guards_expr = tracing.guards_expression(call.example_inputs)
     libraries = recorder.libraries()
     if libraries and not where.cpu:
         raise NotAnArtifact("C++ kernels in a graph that runs nothing on the CPU: its key does not say for which CPU")
@@ -176,7 +176,7 @@ def compile_for_all(
         raise NotAnArtifact("it holds constants that lie on this rank's device")
     shipped = copy.copy(graph)
     shipped.prepare_for_serialization()
-    shipped.guards_expr = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
+    shipped.guards_expr = tracing.guards_expression(call.example_inputs)
     shipped.set_triton_bundle(bundle[0])
     neutral = dataclasses.replace(where, own=where.travels_as, travels_as=where.own)
     if where.accelerator is not None:

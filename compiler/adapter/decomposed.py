@@ -1,7 +1,7 @@
 """Decompositions of operators that a job has put in the place of Inductor's own or beside them.
 
-Inductor's tables are compared with what they held when they had just been made, or when inductord first came to look; what
-somebody registered before is known by where it is written. PyTorch itself adds nothing later.
+Inductor's tables are compared with what they held when they had just been made: the hook has this module imported then. PyTorch
+itself adds nothing later.
 """
 
 from typing import Any

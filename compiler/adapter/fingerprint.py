@@ -73,7 +73,7 @@ def parts(call: GraphCall, where: Placement = placement.CPU_ONLY) -> tuple[dict[
         _mark_static(call)
         with configuration.of_graphs():
             details = _codecache.FxGraphHashDetails(call.gm, call.example_inputs, options, call.inputs_to_check)
-        config = configuration.portable()
+        config = details.inductor_config
         _refuse_functions(config, vars(details))
         for name in _OF_THIS_PROCESS:
             vars(details).pop(name, None)

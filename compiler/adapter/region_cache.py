@@ -116,7 +116,7 @@ def guards(region: Name) -> str | None:
     """
     if [str(size) for size in region.sizes] != region.symbols:
         raise NotKept("a symbolic size was settled")
-    return tracing.guards_expression(tracing.current_fake_mode(), region.sizes)
+    return tracing.guards_expression(region.sizes)
 
 
 def take_over(guards: str | None, region: Name) -> bool:

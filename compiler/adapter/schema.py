@@ -12,6 +12,15 @@ def is_custom(target: Any) -> bool:
     return any(overload.namespace not in _OWN for overload in _overloads(target))
 
 
+def namespace(target: Any) -> str | None:
+    """That of a registered operator, or of one that stands for all its overloads; None for everything else."""
+    if isinstance(target, torch._ops.OpOverload):
+        return target.namespace
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return str(target._qualified_op_name.split("::")[0])
+    return None
+
+
 def writes(target: Any) -> bool:
     """Whether the operator ``target`` says that it changes an argument. False for what is no registered operator."""
     return any(overload._schema.is_mutable for overload in _overloads(target))

@@ -68,8 +68,8 @@ def found(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> str | None
         return of_process
     values = list(example_inputs)
     for node in all_nodes(gm):
-        for operator in _operators(node):
-            if operator.namespace not in _NAMESPACES:
+        for operator in _called(node):
+            if (schema.namespace(operator) or "aten") not in _NAMESPACES:
                 return f"the operator {operator}"
         values.append(node.meta.get("example_value"))
     foreign = (kind for value in pytree.tree_leaves(values) for kind in _kinds(value) if not _of_torch(kind))
@@ -92,14 +92,10 @@ def _is_above_autograd(kernel: str) -> bool:
     return namespace == "aten" and key.startswith(("Autograd", "Composite"))
 
 
-def _operators(node: torch.fx.Node) -> Iterator[Any]:
-    # Operators are arguments of those of higher order only.
+def _called(node: torch.fx.Node) -> list[Any]:
+    """Operators are arguments of those of higher order only."""
     others = pytree.tree_leaves((node.args, node.kwargs)) if schema.is_higher_order(node.target) else []
-    for value in (node.target, *others):
-        if isinstance(value, torch._ops.OpOverload):
-            yield value
-        elif isinstance(value, torch._ops.OpOverloadPacket):
-            yield value.default if "default" in value.overloads() else getattr(value, value.overloads()[0])
+    return [node.target, *others]
 
 
 def _kinds(value: Any) -> Iterator[type]:

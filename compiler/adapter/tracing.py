@@ -91,11 +91,11 @@ def size_hints(example_inputs: Any) -> list[int]:
     return [int(symbol.node.hint) for symbol in backed_symbols(example_inputs)]
 
 
-def guards_expression(fake_mode: FakeTensorMode | None, example_inputs: Any) -> str | None:
+def guards_expression(example_inputs: Any) -> str | None:
     """All guards that hold over the symbolic sizes, as PyTorch states them for another process; ``None`` when there are no
     symbolic sizes."""
     symbols = backed_symbols(example_inputs)
-    shape_env = fake_mode.shape_env if fake_mode is not None else None
+    shape_env = current_shape_environment()
     if not symbols or shape_env is None:
         return None
     guards = shape_env.get_pruned_guards(symbols)
@@ -106,12 +106,11 @@ def guards_expression(fake_mode: FakeTensorMode | None, example_inputs: Any) -> 
 def take_over_guards(expression: str | None, example_inputs: Any) -> bool:
     """Whether the guards hold for the sizes at hand; if so they become guards of the graph being compiled, so that another
     size compiles anew."""
-    fake_mode = current_fake_mode()
     if not expression:
         return True
-    if fake_mode is None or fake_mode.shape_env is None:
+    shape_env = current_shape_environment()
+    if shape_env is None:
         return False
-    shape_env = fake_mode.shape_env
     if not shape_env.evaluate_guards_expression(expression, size_hints(example_inputs)):
         return False
     return bool(shape_env.evaluate_guards_expression(expression, backed_symbols(example_inputs)))

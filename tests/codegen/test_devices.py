@@ -396,6 +396,7 @@ def test_which_graphs_need_the_device_while_they_are_compiled(monkeypatch: pytes
     assert not needs(elementwise, max_autotune=True)
     assert needs(elementwise, combo_kernels=True, benchmark_combo_kernel=True)
     assert not needs(elementwise, benchmark_combo_kernel=True)
+    assert needs(elementwise, **{"triton.autotune_at_compile_time": True})
     assert not placement.needs_device(call, placement.CPU_ONLY)
     # No value can lie on a device that is played; on the CPU one can.
     held = dataclasses.replace(elementwise, gm=torch.fx.GraphModule({}, torch.fx.Graph()))

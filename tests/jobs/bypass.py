@@ -151,7 +151,7 @@ def holding_an_object(call: GraphCall) -> None:
 
 def guards(call: GraphCall) -> None:
     """What a worker states about symbolic sizes holds for the rank's own sizes, and what does not hold is found out."""
-    expression = tracing.guards_expression(tracing.current_fake_mode(), call.example_inputs)
+    expression = tracing.guards_expression(call.example_inputs)
     own = tracing.take_over_guards(expression, call.example_inputs)
     wrong = tracing.take_over_guards("1 > 2", call.example_inputs)
     seen["guards"] = json.dumps([bool(expression), own, wrong])
